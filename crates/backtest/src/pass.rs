@@ -165,6 +165,7 @@ impl Pass {
             // of the ensemble is computed in `blended.rs`.
             NamedForecaster::Policy(
                 NamedPolicy::Constant(_)
+                | NamedPolicy::Constants(_)
                 | NamedPolicy::ByHour(_)
                 | NamedPolicy::Burst { .. }
                 | NamedPolicy::Ladder

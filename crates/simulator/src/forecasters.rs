@@ -2,8 +2,8 @@
 
 use chrono::{DateTime, Utc};
 use demand::forecast::{
-    Burst, ByHour, Constant, DemandForecaster, Forecaster, ForecasterConfig, LadderForecaster,
-    LastValue, Method, StaticMax, WithGangs,
+    Burst, ByHour, Constant, Constants, DemandForecaster, Forecaster, ForecasterConfig,
+    LadderForecaster, LastValue, Method, StaticMax, WithGangs,
 };
 use embedder::Catalog;
 
@@ -64,6 +64,7 @@ pub fn causal_forecaster(
         }
         NamedPolicy::StaticMax => Some(Box::new(StaticMax::new(catalog.len(), from))),
         NamedPolicy::Constant(n) => Some(Box::new(Constant(n))),
+        NamedPolicy::Constants(counts) => Some(Box::new(Constants(counts.counts()))),
         NamedPolicy::ByHour(n) => Some(Box::new(ByHour::new(catalog.len(), n))),
         NamedPolicy::Burst { period, most } => {
             Some(Box::new(Burst::new(period.as_seconds(), most.unwrap_or(u64::MAX))))

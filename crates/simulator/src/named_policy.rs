@@ -20,6 +20,8 @@ pub enum NamedPolicy {
     StaticMax,
     /// This number of placeholders of each bucket at all times. Reads no data.
     Constant(u64),
+    /// A number of placeholders for each bucket at all times. Reads no data.
+    Constants(PerBucket),
     /// This number of placeholders of each bucket on average, and more of them in the hours of the
     /// day in which more nodes were newly needed so far. Reads the past.
     ByHour(u64),
@@ -60,6 +62,38 @@ pub enum NamedPolicy {
     /// The nodes that the jobs of the lead time will use and that are empty or missing now. Reads
     /// the future: submissions and the ends of jobs.
     Oracle,
+}
+
+/// A number of placeholders for each of the first buckets of the catalog, in its order: ascending by
+/// accelerators, CPU and memory. Further buckets have none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PerBucket {
+    counts: [u16; PerBucket::MAX],
+    len: usize,
+}
+
+impl PerBucket {
+    /// The most buckets that have a number.
+    const MAX: usize = 12;
+
+    /// The numbers, by bucket.
+    pub fn counts(&self) -> Vec<u64> {
+        self.counts[..self.len].iter().copied().map(u64::from).collect()
+    }
+
+    /// Parses numbers with slashes between them, such as `2/0/1`.
+    fn parse(text: &str) -> Option<Self> {
+        let mut all = Self::default();
+        for part in text.split('/') {
+            let count: u16 = part.parse().ok()?;
+            *all.counts.get_mut(all.len)? = count;
+            all.len += 1;
+            if u64::from(count) > NamedPolicy::CONSTANT_MAX {
+                return None;
+            }
+        }
+        Some(all)
+    }
 }
 
 /// The forecast of the policy `paper`.
@@ -141,6 +175,7 @@ impl NamedPolicy {
             self,
             Self::Reactive
                 | Self::Constant(_)
+                | Self::Constants(_)
                 | Self::Ladder
                 | Self::Paper(PaperForecast::LastValue)
                 | Self::Rates(_)
@@ -208,6 +243,7 @@ impl FromStr for NamedPolicy {
             ("constant", Some(n)) => {
                 n.parse().ok().filter(|n| *n <= Self::CONSTANT_MAX).map(Self::Constant)
             }
+            ("constants", Some(counts)) => PerBucket::parse(counts).map(Self::Constants),
             ("by-hour", Some(n)) => {
                 n.parse().ok().filter(|n| *n <= Self::CONSTANT_MAX).map(Self::ByHour)
             }
@@ -242,10 +278,11 @@ impl FromStr for NamedPolicy {
 }
 
 /// The forms of the policies that have no parameter, or another one than a quantile.
-const FORMS: [(&str, &str); 14] = [
+const FORMS: [(&str, &str); 15] = [
     ("reactive", "reactive"),
     ("static-max", "static-max"),
     ("constant", "constant:N with a whole number N from 0 to 16384"),
+    ("constants", "constants:N/N with a whole number from 0 to 16384 for up to 12 instance types"),
     ("by-hour", "by-hour:N with a whole number N from 0 to 16384"),
     ("burst", "burst:PERIOD or burst:PERIOD:MAXIMUM, such as burst:10m:4"),
     ("best-constant", "best-constant"),
@@ -290,6 +327,10 @@ impl fmt::Display for NamedPolicy {
             Self::Reactive => f.write_str("reactive"),
             Self::StaticMax => f.write_str("static-max"),
             Self::Constant(n) => write!(f, "constant:{n}"),
+            Self::Constants(counts) => {
+                let counts: Vec<String> = counts.counts().iter().map(u64::to_string).collect();
+                write!(f, "constants:{}", counts.join("/"))
+            }
             Self::ByHour(n) => write!(f, "by-hour:{n}"),
             Self::Burst { period, most } => {
                 write!(f, "burst:{period}")?;
@@ -337,6 +378,7 @@ mod tests {
         let texts = [
             "reactive",
             "constant:4",
+            "constants:2/0/16384",
             "by-hour:2",
             "burst:10m",
             "burst:10m:4",
@@ -368,6 +410,9 @@ mod tests {
         let limit = format!("from 0 to {}, got", NamedPolicy::CONSTANT_MAX);
         check("constant:16385", &limit);
         check("by-hour:16385", &limit);
+        check("constants:1/-1", "expected constants:N/N with a whole number");
+        check("constants:16385", "expected constants:N/N with a whole number");
+        check("constants:1/1/1/1/1/1/1/1/1/1/1/1/1", "for up to 12 instance types");
         check("burst:soon", "such as burst:10m:4, got");
         check("paper(gru)", "expected paper, paper(lstm), paper(holt-winters)");
         check("ensemble:90", "ensemble:S with S between 0 and 1, got");

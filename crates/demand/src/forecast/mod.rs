@@ -67,8 +67,8 @@ pub use lead::Lead;
 pub use learners::Learners;
 pub use method::{Baseline, Method};
 pub use methods::{
-    Arima, AutopilotMl, Burst, ByHour, Constant, ExpressionForecaster, HoltWinters, Increments,
-    Ladder, LadderForecaster, LastValue, MovingWindow, Paths, Scenario, Seasonal, Ses,
+    Arima, AutopilotMl, Burst, ByHour, Constant, Constants, ExpressionForecaster, HoltWinters,
+    Increments, Ladder, LadderForecaster, LastValue, MovingWindow, Paths, Scenario, Seasonal, Ses,
     StateForecaster, StaticMax,
 };
 pub use model_fault::ModelFault;

@@ -43,7 +43,7 @@ pub use ladder::{Ladder, LadderForecaster};
 pub use last_value::LastValue;
 pub use moving_window::MovingWindow;
 pub use paths::Paths;
-pub use reference::{Burst, ByHour, Constant, StaticMax};
+pub use reference::{Burst, ByHour, Constant, Constants, StaticMax};
 pub use scenario::Scenario;
 pub use seasonal::Seasonal;
 pub use ses::Ses;

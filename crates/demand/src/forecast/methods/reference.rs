@@ -24,6 +24,25 @@ impl Forecaster for Constant {
 
 impl DemandForecaster for Constant {}
 
+/// A constant number of placeholders of each bucket at all times, one number for each of the first
+/// buckets. Further buckets have none.
+#[derive(Clone, Debug)]
+pub struct Constants(pub Vec<u64>);
+
+impl Forecaster for Constants {
+    fn learn(&mut self, _: &History) {}
+
+    fn forecast(&self, _: &History, now: &Present<'_>) -> Outlook {
+        Outlook::certain(now.demand.present.len(), |id| self.0.get(id).copied().unwrap_or(0))
+    }
+
+    fn copy(&self, _: &mut Copied) -> Option<Box<dyn DemandForecaster>> {
+        Some(Box::new(self.clone()))
+    }
+}
+
+impl DemandForecaster for Constants {}
+
 /// Placeholders up to the largest demand, in nodes, that was observed before a given time.
 #[derive(Clone, Debug)]
 pub struct StaticMax {
