@@ -8,23 +8,27 @@ import json
 import random
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from replay import CONSTANTS, KNOWN, OURS, POLICIES, UNNEEDED
+from replay import CONSTANTS, KNOWN, METHODS, OURS, POLICIES, RULES, UNNEEDED
 from windows import LOGS, Log, Window
 
 Json = dict[str, Any]
 
 HERE = Path(__file__).parent
-SHOWN = ["constant:4", "by-hour:4", "burst:10m:4", *OURS, "rates:0.9", "oracle"]
+SHOWN = ["constant:4", "burst:10m:4", *OURS, "rates:0.9", "oracle"]
 """The policies of the first table."""
+SIMPLE = [*CONSTANTS, *RULES]
+"""The rules that need no forecast."""
 DRAWS = 10_000
 """The number of resamples of windows for an interval."""
+STANDARD_ERRORS = 2.0
+"""The standard errors in half of a 95 % interval of a sum over windows."""
 
 
 @dataclass(frozen=True)
@@ -35,34 +39,28 @@ class Result:
     policies: dict[str, Json]
     wait: float
     """The dollars of a pending pod-hour."""
+    constants: list[Json]
+    """The constants, by falling waiting; on several instance types, the best ones for each type."""
 
-    def cost(self, name: str) -> tuple[float, float]:
-        """Returns the extra cost of a policy, and the cost of waiting under reactive, in pod-hours."""
-        policy, reactive = self.policies[name], self.policies["reactive"]
-        idle = (policy["idle_dollars"] - reactive["idle_dollars"]) / self.wait
-        return pod_hours(policy) - pod_hours(reactive) + idle, pod_hours(reactive)
+    def part(self, name: str, part: str) -> float:
+        """Returns a part of a policy's bill, in pending pod-hours."""
+        return float(self.policies[name]["bill"][part]) / self.wait
+
+    @property
+    def waiting(self) -> float:
+        """Returns the pending pod-hours under reactive."""
+        return pod_hours(self.policies["reactive"])
 
 
-def ratio(results: list[Result], part: Callable[[Result], tuple[float, float]]) -> float:
+Part = Callable[[Result], tuple[float, float]]
+"""A figure of a window and what it is divided by, so that both can be summed over windows."""
+
+
+def ratio(results: list[Result], part: Part) -> float:
     """Returns the sum over windows of the first value of `part`, divided by that of the second."""
     parts = [part(result) for result in results]
     whole = sum(second for _, second in parts)
     return sum(first for first, _ in parts) / whole if whole else 0.0
-
-
-def removed(name: str, figure: Callable[[Json], float]) -> Callable[[Result], tuple[float, float]]:
-    """Returns, for a window, by how much a policy lowers a figure of reactive, and that figure."""
-
-    def part(result: Result) -> tuple[float, float]:
-        before, after = figure(result.policies["reactive"]), figure(result.policies[name])
-        return before - after, before
-
-    return part
-
-
-def minutes(policy: Json) -> float:
-    """Returns the minutes that jobs were pending."""
-    return float(policy["pending_minutes"]["sum"])
 
 
 def pod_hours(policy: Json) -> float:
@@ -70,15 +68,12 @@ def pod_hours(policy: Json) -> float:
     return float(policy["pending_pod_hours"])
 
 
-def idling(name: str) -> Callable[[Result], tuple[float, float]]:
-    """Returns, for a window, the extra idle hours of a policy and the instance-hours of reactive."""
-    return lambda result: (
-        result.policies[name]["idle_instance_hours"] - result.policies["reactive"]["idle_instance_hours"],
-        result.policies["reactive"]["instance_hours"],
-    )
+def removed(name: str) -> Part:
+    """Returns, for a window, the pending pod-hours that a policy removes, and those of reactive."""
+    return lambda result: (result.waiting - pod_hours(result.policies[name]), result.waiting)
 
 
-def hidden(name: str) -> Callable[[Result], tuple[float, float]]:
+def hidden(name: str) -> Part:
     """Returns, for a window, the pods that waited at most one scan, and all pods."""
     return lambda result: (
         result.policies[name]["pods_hidden_share"] * result.policies[name]["pods"],
@@ -86,38 +81,79 @@ def hidden(name: str) -> Callable[[Result], tuple[float, float]]:
     )
 
 
-def extra_cost(name: str) -> Callable[[Result], tuple[float, float]]:
-    """Returns, for a window, the extra cost of a policy, and the cost of waiting under reactive."""
-    return lambda result: result.cost(name)
+def launches(name: str) -> Part:
+    """Returns, for a window, the launches of a policy and of reactive."""
+    return lambda result: (result.policies[name]["launches"], result.policies["reactive"]["launches"])
 
 
-def break_even(name: str) -> Callable[[Result], tuple[float, float]]:
+def bill(name: str, *parts: str) -> Part:
+    """Returns, for a window, parts of a policy's bill, and the waiting of reactive, in pending pod-hours."""
+    return lambda result: (sum(result.part(name, part) for part in parts), result.waiting)
+
+
+def packing(results: list[Result], name: str) -> tuple[float, float]:
+    """Returns the packing of a policy as a share of reactive's waiting, and half of its 95 % interval over replays."""
+    squares = [(result.policies[name].get("stderr") or {"bill": {"packing": 0.0}})["bill"]["packing"] / result.wait for result in results]
+    half = STANDARD_ERRORS * sum(one * one for one in squares) ** 0.5 / sum(result.waiting for result in results)
+    return ratio(results, bill(name, "packing")), half
+
+
+def cost_part(results: list[Result], name: str) -> Part:
+    """Returns the cost of a policy: waiting, idling and launching, and packing where its interval excludes zero."""
+    share, half = packing(results, name)
+    counts = ("packing",) if abs(share) > half > 0 else ()
+    return bill(name, "waiting", "idling", "launching", *counts)
+
+
+def cost(results: list[Result], name: str) -> float:
+    """Returns the extra cost of a policy, as a share of the cost of reactive's waiting."""
+    return ratio(results, cost_part(results, name))
+
+
+def nodes(name: str) -> Part:
+    """Returns, for a window, the dollars of nodes beyond reactive, and 1."""
+    return lambda result: (sum(result.policies[name]["bill"][part] for part in ("idling", "launching", "packing")), 1.0)
+
+
+def break_even(name: str) -> Part:
     """Returns, for a window, the dollars beyond reactive, and the pending pod-hours removed."""
-    return lambda result: (
-        result.policies[name]["dollars"] - result.policies["reactive"]["dollars"],
-        pod_hours(result.policies["reactive"]) - pod_hours(result.policies[name]),
-    )
+    return lambda result: (nodes(name)(result)[0], removed(name)(result)[0])
 
 
-def interval(results: list[Result], part: Callable[[Result], tuple[float, float]]) -> tuple[float, float]:
+def interval(results: list[Result], part: Part) -> tuple[float, float]:
     """Returns the 95 % interval of a ratio, by resampling windows."""
     draw = random.Random(1)
     values = sorted(ratio(draw.choices(results, k=len(results)), part) for _ in range(DRAWS))
     return values[DRAWS // 40], values[-DRAWS // 40 - 1]
 
 
-def equal_constant(results: list[Result], name: str) -> float | None:
-    """Returns the extra idle share of the constant with as many pending pod-hours as a policy.
-
-    It is interpolated between the constants. It is None if all constants wait longer.
-    """
-    at = [("reactive", 0.0), *((constant, ratio(results, idling(constant))) for constant in CONSTANTS)]
-    waits = [(1 - ratio(results, removed(constant, pod_hours)), idle) for constant, idle in at]
-    target = 1 - ratio(results, removed(name, pod_hours))
-    for (more_wait, less_idle), (less_wait, more_idle) in pairwise(waits):
-        if less_wait <= target <= more_wait and less_wait < more_wait:
-            return less_idle + (more_wait - target) / (more_wait - less_wait) * (more_idle - less_idle)
+def between(points: list[tuple[float, float]], at: float) -> float | None:
+    """Returns the height at `at` of the line through points, or None outside of them."""
+    for (left, low), (right, high) in pairwise(sorted(points)):
+        if left <= at <= right:
+            return low + (at - left) / (right - left) * (high - low) if left < right else low
     return None
+
+
+def constants_dollars(results: list[Result], name: str) -> float | None:
+    """Returns the dollars of nodes that constants need for as little waiting as a policy, or None if they need more than all."""
+    dollars = []
+    for result in results:
+        reactive = result.policies["reactive"]
+        points = [(pod_hours(one), one["dollars"] - reactive["dollars"]) for one in [reactive, *result.constants]]
+        dollars.append(between(points, pod_hours(result.policies[name])))
+    return None if None in dollars else sum(one for one in dollars if one is not None)
+
+
+def constants_hidden(results: list[Result], name: str) -> float | None:
+    """Returns the share of pods that constants hide for the dollars of a policy, or None if it pays more than all."""
+    pods = []
+    for result in results:
+        reactive = result.policies["reactive"]
+        points = [(one["dollars"], one["pods_hidden_share"] * one["pods"]) for one in [reactive, *result.constants]]
+        pods.append(between(points, result.policies[name]["dollars"]))
+    whole = sum(result.policies[name]["pods"] for result in results)
+    return None if None in pods else sum(one for one in pods if one is not None) / whole
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -131,30 +167,50 @@ def percent(share: float | None, digits: int = 1) -> str:
     return "-" if share is None else f"{100 * share:.{digits}f}"
 
 
+def dollars(amount: float | None) -> str:
+    """Returns whole dollars."""
+    return "-" if amount is None else f"{amount:.0f}"
+
+
 def halves(results: list[Result]) -> tuple[list[Result], list[Result]]:
     """Returns the held-out windows, and the open ones."""
     held_out = [result for result in results if result.window.held_out]
     return held_out, [result for result in results if not result.window.held_out]
 
 
-def cost(results: list[Result], name: str) -> str:
+def cost_interval(results: list[Result], name: str) -> str:
     """Returns the extra cost of a policy with its interval by windows, in %."""
-    low, high = interval(results, extra_cost(name))
-    return f"{percent(ratio(results, extra_cost(name)))} ({percent(low)} to {percent(high)})"
+    part = cost_part(results, name)
+    low, high = interval(results, part)
+    return f"{percent(ratio(results, part))} ({percent(low)} to {percent(high)})"
 
 
-COLUMNS = ["job minutes off, %", "pod-hours off, %", "pods hidden, %", "extra idle, %", "constant's idle, %", "breaks even at $"]
+COLUMNS = [
+    "pod-hours off, %",
+    "pods hidden, %",
+    "launches x",
+    "idling, %",
+    "launching, %",
+    "packing, %",
+    "nodes, $",
+    "constants', $",
+    "breaks even at $",
+]
 """The columns of `cells`."""
 
 
 def cells(results: list[Result], name: str) -> list[str]:
     """Returns the figures of a policy that every table of policies has."""
+    share, half = packing(results, name)
     return [
-        percent(ratio(results, removed(name, minutes))),
-        percent(ratio(results, removed(name, pod_hours))),
+        percent(ratio(results, removed(name))),
         percent(ratio(results, hidden(name))),
-        percent(ratio(results, idling(name)), 2),
-        percent(equal_constant(results, name), 2),
+        f"{ratio(results, launches(name)):.2f}",
+        percent(ratio(results, bill(name, "idling"))),
+        percent(ratio(results, bill(name, "launching"))),
+        f"{percent(share)} ± {percent(half)}",
+        dollars(sum(nodes(name)(result)[0] for result in results)),
+        dollars(constants_dollars(results, name)),
         f"{ratio(results, break_even(name)):.2f}",
     ]
 
@@ -165,35 +221,63 @@ def overview(results: dict[str, list[Result]]) -> str:
     rows = []
     for log, of_log in results.items():
         for name in SHOWN:
-            costs = [percent(ratio(half, extra_cost(name))) for half in halves(of_log)]
+            costs = [percent(cost(half, name)) for half in halves(of_log)]
             rows.append([f"{log}, `{name}`", *cells(of_log, name), *costs])
     return table(head, rows)
+
+
+def references(results: dict[str, list[Result]]) -> str:
+    """Returns the table of the default beside the best policy of each kind, which is chosen in hindsight."""
+    rows = []
+    for log, of_log in results.items():
+        row = [log, percent(cost(of_log, "ensemble"))]
+        for names in (["burst:10m:4"], CONSTANTS, SIMPLE, METHODS):
+            best = min(names, key=lambda name: cost(of_log, name))
+            row.append(percent(cost(of_log, best)) + ("" if len(names) == 1 else f" `{best}`"))
+        low, high = interval(of_log, cost_part(of_log, "ensemble"))
+        rows.append([*row, f"{percent(low)} to {percent(high)}"])
+    return table(["log", "`ensemble`", "`burst:10m:4`", "best constant", "best simple rule", "best single method", "interval of `ensemble`"], rows)
+
+
+def levels(results: dict[str, list[Result]]) -> str:
+    """Returns the table of the service levels."""
+    rows = []
+    for log, of_log in results.items():
+        for name in OURS[1:]:
+            rows.append(
+                [
+                    f"{log}, `{name}`",
+                    percent(ratio(of_log, hidden(name))),
+                    percent(constants_hidden(of_log, name)),
+                    dollars(sum(nodes(name)(result)[0] for result in of_log)),
+                    dollars(constants_dollars(of_log, name)),
+                ]
+            )
+    return table(["log, level", "pods hidden, %", "by constants for the same dollars, %", "nodes, $", "constants' for the same waiting, $"], rows)
 
 
 def knowledge(results: dict[str, list[Result]]) -> str:
     """Returns the table of what more knowledge of the future is worth: the extra cost on each log."""
     known = [
-        ("the past", ["ensemble"]),
-        ("the past, and which of the running jobs end within the lead time", ["ends"]),
-        ("the past, and the arrival rates of the next half hour", ["rates:0.8", "rates:0.9"]),
-        ("the next jobs of users active in the last ten minutes, and no others", ["jobs:active"]),
-        ("the next jobs of all other users", ["jobs:others"]),
-        ("all next jobs, and their ends", ["oracle"]),
+        ("the past", "ensemble"),
+        ("the past, and which of the running jobs end within the lead time", "ends"),
+        ("the past, and the arrival rates of the next half hour", "rates:0.9"),
+        ("the next jobs of users active in the last ten minutes, and no others", "jobs:active"),
+        ("the next jobs of all other users", "jobs:others"),
+        ("all next jobs, and their ends", "oracle"),
     ]
-    rows = []
-    for knows, names in known:
-        costs = [min(ratio(of_log, extra_cost(name)) for name in names) for of_log in results.values()]
-        rows.append([knows, ", ".join(f"`{name}`" for name in names), *(percent(cost) for cost in costs)])
+    rows = [[knows, f"`{name}`", *(percent(cost(of_log, name)) for of_log in results.values())] for knows, name in known]
     return table(["known", "policy", *results], rows)
 
 
 def page(log: Log, results: list[Result], unneeded: dict[str, list[Result]], forecasts: str, paper: str) -> str:
     """Returns the page of a log."""
     head = ["policy", *COLUMNS, "cost, % (interval by window)"]
-    rows = [[f"`{name}`", *cells(results, name), cost(results, name)] for name in [*POLICIES[1:], *KNOWN]]
+    rows = [[f"`{name}`", *cells(results, name), cost_interval(results, name)] for name in [*POLICIES[1:], *KNOWN]]
     for span, of_span in unneeded.items():
         name = f"`reactive`, unneeded after {span}"
-        rows.append([name, *cells(of_span, "unneeded"), cost(of_span, "unneeded")])
+        rows.append([name, *cells(of_span, "unneeded"), cost_interval(of_span, "unneeded")])
+    shown = ("constant:4", "burst:10m:4", *OURS, "rates:0.9", "oracle")
     windows = []
     for result in results:
         policies, window = result.policies, result.window
@@ -201,22 +285,17 @@ def page(log: Log, results: list[Result], unneeded: dict[str, list[Result]], for
             [
                 f"days {window.start} to {window.end}, {'held out' if window.held_out else 'open'}",
                 f"{policies['reactive']['jobs']:.0f}",
-                f"{minutes(policies['reactive']):.0f}",
+                f"{policies['reactive']['pending_minutes']['sum']:.0f}",
                 f"{pod_hours(policies['reactive']):.1f}",
-                *(
-                    percent(ratio([result], extra_cost(name)))
-                    for name in ("constant:4", "burst:10m:4", *OURS, "rates:0.9", "oracle")
-                ),
+                *(percent(cost([result], name)) for name in shown),
             ]
         )
-    head_windows = ["window", "jobs", "pending minutes", "pending pod-hours"]
-    head_windows += [f"`{name}`" for name in ("constant:4", "burst:10m:4", *OURS, "rates:0.9", "oracle")]
+    head_windows = ["window", "jobs", "pending minutes", "pending pod-hours", *(f"`{name}`" for name in shown)]
     return f"""# Evaluation: {log.name}
 
-[The evaluation](../evaluation.md) explains the columns. Waiting and idling are sums over all
-windows.
+[The evaluation](../evaluation.md) explains the columns. They are sums over all windows.
 
-![Waiting and idling under each policy]({log.name}.svg)
+![Waiting and the bill under each policy]({log.name}.svg)
 
 ## Policies
 
@@ -257,26 +336,26 @@ last week. `models/paper/` has the models.
 
 
 def plot(results: list[Result], file: Path) -> None:
-    """Draws pending pod-hours over extra idling, both relative to reactive."""
+    """Draws pending pod-hours over the bill of nodes, both relative to reactive."""
     figure = Figure(figsize=(7.2, 4.2), layout="tight")
     axes = figure.subplots()
 
     def points(names: list[str]) -> tuple[list[float], list[float]]:
-        idle = [100 * ratio(results, idling(name)) for name in names]
-        return idle, [100 * (1 - ratio(results, removed(name, pod_hours))) for name in names]
+        paid = [100 * ratio(results, bill(name, "idling", "launching")) for name in names]
+        return paid, [100 * (1 - ratio(results, removed(name))) for name in names]
 
     axes.plot(*points(["reactive", *CONSTANTS]), "o-", color="#888888", label="constants")
     axes.plot(*points(OURS[1:]), "s-", color="#1f77b4", label="ensemble, service levels")
     axes.plot(*points(["burst:10m:4", "burst:5m"]), "^", color="#9467bd", label="bursts")
-    axes.plot(*points(["by-hour:2", "by-hour:4", "by-hour:8"]), "v", color="#8c564b", label="constants by hour")
-    axes.plot(*points(["rates:0.8", "rates:0.9"]), "D", color="#2ca02c", label="known rates")
+    axes.plot(*points(["by-hour:4"]), "v", color="#8c564b", label="constant by hour")
+    axes.plot(*points(["rates:0.9"]), "D", color="#2ca02c", label="known rates")
     axes.plot(*points(["oracle"]), "*", color="#ff7f0e", markersize=12, label="oracle")
-    idle, waiting = points(["ensemble"])
-    axes.plot(idle, waiting, "s", color="#d62728", markersize=9, label="ensemble, the default")
+    paid, waiting = points(["ensemble"])
+    axes.plot(paid, waiting, "s", color="#d62728", markersize=9, label="ensemble, the default")
     most = max(points([*OURS, "constant:8"])[0])
     axes.set_xlim(-0.02 * most, 1.1 * most)
     axes.set_ylim(0, 105)
-    axes.set_xlabel("extra idle hours, % of the instance-hours of reactive")
+    axes.set_xlabel("price of idling and launching nodes beyond reactive's, % of that of its waiting")
     axes.set_ylabel("pending pod-hours, % of reactive's")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, fontsize=8)
@@ -288,13 +367,20 @@ def read(results: Path, window: Window, suffix: str = "") -> Result:
     """Returns the figures of a window."""
     report = json.loads((results / f"{window.name}{suffix}.json").read_text())
     policies = {policy["name"]: policy for policy in report["policies"]}
-    return Result(window, policies, report["wait_dollars_per_pod_hour"])
+    found = results / f"{window.name}-constants.json"
+    constants = json.loads(found.read_text())["policies"] if found.exists() else []
+    constants = constants or [policies[name] for name in CONSTANTS if name in policies]
+    return Result(window, policies, report["wait_dollars_per_pod_hour"], constants)
+
+
+def with_policies(result: Result, more: dict[str, Json]) -> Result:
+    """Returns a window with more policies, which do not replace others."""
+    return replace(result, policies={**more, **result.policies})
 
 
 def with_known(results: Path, result: Result) -> Result:
-    """Returns the window with the references that know the jobs of some users."""
-    known = read(results, result.window, "-known").policies
-    return Result(result.window, {**known, **result.policies}, result.wait)
+    """Returns the window with the references that know some of the future."""
+    return with_policies(result, read(results, result.window, "-known").policies)
 
 
 def with_unneeded(results: Path, of_log: list[Result], span: str) -> list[Result]:
@@ -302,7 +388,11 @@ def with_unneeded(results: Path, of_log: list[Result], span: str) -> list[Result
     changed = []
     for result in of_log:
         other = read(results, result.window, f"-unneeded-{span}").policies["reactive"]
-        changed.append(Result(result.window, {**result.policies, "unneeded": other}, result.wait))
+        reactive = result.policies["reactive"]
+        # The run has no reactive of its own to compare with, so all dollars of nodes count as idling.
+        waiting = result.wait * (other["weighted_pod_hours"] - reactive["weighted_pod_hours"])
+        parts = {"waiting": waiting, "idling": other["dollars"] - reactive["dollars"], "launching": 0.0, "packing": 0.0}
+        changed.append(with_policies(result, {"unneeded": {**other, "bill": parts, "stderr": None}}))
     return changed
 
 
@@ -318,15 +408,20 @@ def main(results: Path, folder: Path) -> None:
         (pages / f"{log.name}.md").write_text(page(log, of_log, unneeded, forecasts, paper(results) if log == LOGS[0] else ""))
         plot(of_log, pages / f"{log.name}.svg")
     replays = json.loads((results / f"{LOGS[0].windows()[0].name}.json").read_text())["settings"]["replays"]
-    prose = (HERE / "prose.md").read_text().replace("{{replays}}", str(replays))
     figures = "\n\n".join(
-        f"[{log.name}](evaluation/{log.name}.md):\n\n![Waiting and idling](evaluation/{log.name}.svg)" for log in LOGS
+        f"[{log.name}](evaluation/{log.name}.md):\n\n![Waiting and the bill](evaluation/{log.name}.svg)" for log in LOGS
     )
-    prose = (
-        prose.replace("{{overview}}", overview(of_logs))
-        .replace("{{figures}}", figures)
-        .replace("{{knowledge}}", knowledge(of_logs))
-    )
+    parts = {
+        "replays": str(replays),
+        "overview": overview(of_logs),
+        "references": references(of_logs),
+        "levels": levels(of_logs),
+        "figures": figures,
+        "knowledge": knowledge(of_logs),
+    }
+    prose = (HERE / "prose.md").read_text()
+    for name, text in parts.items():
+        prose = prose.replace("{{" + name + "}}", text)
     (folder / "evaluation.md").write_text(prose)
 
 

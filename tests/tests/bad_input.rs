@@ -260,7 +260,7 @@ static ROWS: &[Row] = &[
     ("an empty named model", Text(""), NAMED_MODEL, 1, "prophet: --named-model mine: the model FILE cannot be run by the embedded engine: file: the file is empty"),
     ("an empty model that no policy uses", Text(""), UNUSED_MODEL, 1, "prophet: the model FILE cannot be run by the embedded engine: file: the file is empty"),
     ("a tick that the shipped model does not have", Jobs("0,60,1,1000\n"), ODD_TICK, 1, "prophet: the shipped model has ticks of 300 s, which are no multiple of --tick 70s"),
-    ("the same tick for the ensemble, which runs without the model", Jobs("0,60,1,1000\n"), ODD_TICK_ENSEMBLE, 0, "note: the ensemble runs without a model: the shipped model has ticks of 300 s, which are no multiple of --tick 70s\nnote: no job precedes --from (by default the first job): policies that learn start untrained, and static-max holds no placeholders; the log covers second 0 to second 0"),
+    ("the same tick for the ensemble, which does not use the model", Jobs("0,60,1,1000\n"), ODD_TICK_ENSEMBLE, 0, "note: no job precedes --from (by default the first job): policies that learn start untrained, and static-max holds no placeholders; the log covers second 0 to second 0"),
     ("a folder as a model to check", Folder, CHECK, 2, "prophet: FILE: it is a folder: give a file in it"),
 ];
 

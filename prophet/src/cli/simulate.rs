@@ -34,6 +34,7 @@ Policies, and the information that each one uses:
   reactive        none: the autoscaler without placeholders
   static-max      the past: holds the largest demand before --from, from then on
   constant:N      none: holds N placeholders of each instance type at all times
+  constants:N/N   none: a number for each instance type, in the order of accelerators, CPU and memory
   by-hour:N       the past: N placeholders of each instance type on average, more in hours of the day with more new nodes
   burst:T[:N]     the past T, such as burst:10m:4: half of the nodes that were newly needed, at most N
   best-constant   hindsight: the smallest constant with which jobs wait no longer than with ensemble

@@ -89,7 +89,8 @@ pub(super) struct LogArgs {
     /// types, that a pending pod-hour is worth [default: 9]
     #[arg(long, value_name = "R", value_parser = price, conflicts_with_all = ["quantile", "wait_cost"])]
     wait_ratio: Option<f64>,
-    /// The trained model that onnx and ensemble use [default: the shipped model]
+    /// A trained model that onnx and ensemble use [default: the shipped model for onnx, none for
+    /// ensemble]
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
     /// The Transformer that the policy paper uses [default: the shipped one]

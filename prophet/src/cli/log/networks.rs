@@ -2,24 +2,19 @@
 
 use std::path::Path;
 
-use demand::forecast::{Expression, Method, onnx};
+use demand::forecast::{Method, onnx};
 use embedder::Catalog;
 use simulator::{NamedPolicy, SimulationSettings};
 
-/// Starts the engine and loads the model if a policy uses it or an option names it, so that errors
-/// come before the long runs. Without an explicit `--model` or `--onnx-runtime`, the ensemble runs
-/// without a model.
+/// Starts the engine and loads the model if the policy `onnx` uses it or an option names it, so that
+/// errors come before the long runs.
 pub(super) fn check_network(
     settings: &SimulationSettings,
     library: Option<&Path>,
 ) -> anyhow::Result<()> {
-    let has = |method| {
-        settings.policies.iter().any(|p| matches!(p, NamedPolicy::Forecast(m, _) if *m == method))
-    };
+    let is_onnx = |policy: &NamedPolicy| matches!(policy, NamedPolicy::Forecast(Method::Onnx, _));
     let named = library.is_some() || settings.model.is_some();
-    let reads_forecast = settings.expression.as_ref().is_some_and(Expression::reads_forecast);
-    let ensemble = has(Method::Ensemble) || (has(Method::Expression) && reads_forecast);
-    if !named && !has(Method::Onnx) && !ensemble {
+    if !named && !settings.policies.iter().any(is_onnx) {
         return Ok(());
     }
     let source = settings.model_source();
@@ -32,14 +27,7 @@ pub(super) fn check_network(
         );
         Ok(())
     };
-    let Err(error) = usable(&source, library).and_then(fits) else {
-        return Ok(());
-    };
-    if named || !ensemble {
-        return Err(error);
-    }
-    eprintln!("note: the ensemble runs without a model: {error:#}");
-    Ok(())
+    usable(&source, library).and_then(fits)
 }
 
 /// Loads the networks of the policies `paper`. A network that an option names must suit the

@@ -157,11 +157,7 @@ impl PolicyController {
         }
         let turn = control.turn(observed, &settings.policy);
         let weights = (0..of.catalog.len()).map(|bucket| control.weights(bucket)).collect();
-        // A shipped model that does not fit the policy's ticks is no fault if neither the operator
-        // nor the policy selected a model.
-        let asked_for =
-            config.model != onnx::ModelSource::Pretrained || settings.method == Method::Onnx;
-        for fault in control.faults().into_iter().filter(|_| asked_for) {
+        for fault in control.faults() {
             faults.add(Cause::Model, format!("{} is not used: {fault}", config.model));
         }
         (Some(decision(turn, weights)), faults)
