@@ -22,7 +22,7 @@ Figures = dict[str, Any]
 CONSTANTS = [f"constant:{n}" for n in (1, 2, 4, 8, 16, 32)]
 RULES = ["by-hour:4", "burst:10m:4", "burst:5m", "ladder"]
 OURS = ["ensemble", "ensemble:0.9", "ensemble:0.95", "ensemble:0.99"]
-METHODS = [f"{method}:{quantile}" for method in ("scenario", "scenario+arrivals", "state") for quantile in (0.7, 0.8, 0.9)]
+METHODS = [f"{method}:{quantile}" for method in ("scenario", "scenario+arrivals", "state") for quantile in (0.8, 0.9)]
 METHODS += ["increments:0.9", "onnx:0.9"]
 KNOWN = ["ends", "jobs:active", "jobs:others", "oracle"]
 """References that know some of the future. They run once and have a file of their own, because they take long."""

@@ -48,6 +48,16 @@ impl Lead {
             leads.iter_mut().filter(|lead| **lead == short).for_each(|lead| *lead = long);
         }
     }
+
+    /// The lead time that is at least `seconds` longer, in whole ticks.
+    #[must_use]
+    pub fn longer_by(self, seconds: i64) -> Self {
+        Self::covering(
+            self.seconds.saturating_add(seconds).saturating_sub(self.tick_seconds),
+            self.tick_seconds,
+            0,
+        )
+    }
 }
 
 /// The most lead times of a forecaster. Each more costs as much time and memory as the first.
@@ -84,5 +94,13 @@ mod tests {
         assert_eq!(Lead::at_most_three(leads(&[5, 20, 5, 9])), leads(&[5, 20, 5, 9]));
         assert_eq!(Lead::at_most_three(leads(&[5, 20, 6, 9, 10])), leads(&[6, 20, 6, 10, 10]));
         assert_eq!(Lead::at_most_three(vec![]), vec![]);
+    }
+
+    #[test]
+    fn a_longer_window_is_also_a_whole_number_of_ticks() {
+        let lead = Lead::covering(210, 60, 10);
+        assert_eq!(lead.longer_by(300).seconds, 600);
+        assert_eq!(Lead::covering(210, 300, 10).longer_by(300).seconds, 900);
+        assert_eq!(Lead::covering(210, 300, 10).longer_by(1).seconds, 900);
     }
 }

@@ -48,7 +48,9 @@ use self::median::{Want, carrying, carrying_in_any_case};
 use self::scores::{Scores, Unscored, UnscoredBucket};
 use self::stock::Stock;
 use crate::forecast::carrier::Carrier;
-use crate::forecast::hyperparameters::{BURSTS, QUANTILES, WEIGHT_MIN};
+use crate::forecast::hyperparameters::{
+    BURSTS, LEVEL_PATIENCE_SECONDS, LEVEL_QUANTILES, QUANTILES, WEIGHT_MIN,
+};
 use crate::forecast::{
     cache::{Cache, Copied},
     lead::Lead,
@@ -134,15 +136,19 @@ impl Ensemble {
         ladder: &Ladder,
         objective: Objective,
     ) -> Self {
-        let [scenario, scenario_arrivals] = Scenario::pair(lead);
-        let quantiles: &[Option<f64>] = &QUANTILES.map(Some);
+        let (quantiles, window): (&[f64], Lead) = match objective {
+            Objective::Quantile(_) => (&LEVEL_QUANTILES, lead.longer_by(LEVEL_PATIENCE_SECONDS)),
+            Objective::WaitCost(_) | Objective::WaitRatio(_) => (&QUANTILES, lead),
+        };
+        let quantiles: Vec<Option<f64>> = quantiles.iter().copied().map(Some).collect();
+        let [scenario, scenario_arrivals] = Scenario::pair(window);
         let methods: [(&'static str, Box<dyn Forecaster>, &[Option<f64>]); 6] = [
             ("increments", Box::new(Increments::new(catalog.len(), lead)), &[]),
             ("last-value", Box::new(LastValue), &[None]),
             ("ladder", Box::new(LadderForecaster::new(ladder.clone(), catalog)), &[None]),
-            ("state", Box::new(StateForecaster::new(catalog.len(), lead)), quantiles),
-            ("scenario", Box::new(scenario), quantiles),
-            ("scenario+arrivals", Box::new(scenario_arrivals), quantiles),
+            ("state", Box::new(StateForecaster::new(catalog.len(), lead)), &quantiles),
+            ("scenario", Box::new(scenario), &quantiles),
+            ("scenario+arrivals", Box::new(scenario_arrivals), &quantiles),
         ];
         let mut ensemble = Self {
             lead,
@@ -158,11 +164,11 @@ impl Ensemble {
             ladder_first: false,
             decides: true,
         };
-        for (name, method, quantiles) in methods {
-            ensemble.add(ensemble.methods.len(), quantiles.iter().copied(), 1.0);
+        for (name, method, levels) in methods {
+            ensemble.add(ensemble.methods.len(), levels.iter().copied(), 1.0);
             ensemble.methods.push((name, method));
         }
-        let each = QUANTILES.len() as f64 / BURSTS.len() as f64;
+        let each = quantiles.len() as f64 / BURSTS.len() as f64;
         for (name, seconds, most) in BURSTS {
             ensemble.add(ensemble.methods.len(), [None].into_iter(), each);
             ensemble.methods.push((name, Box::new(Burst::new(seconds, most))));
