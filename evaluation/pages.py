@@ -93,7 +93,9 @@ def bill(name: str, *parts: str) -> Part:
 
 def packing(results: list[Result], name: str) -> tuple[float, float]:
     """Returns the packing of a policy as a share of reactive's waiting, and half of its 95 % interval over replays."""
-    squares = [(result.policies[name].get("stderr") or {"bill": {"packing": 0.0}})["bill"]["packing"] / result.wait for result in results]
+    squares = [
+        (result.policies[name].get("stderr") or {"bill": {"packing": 0.0}})["bill"]["packing"] / result.wait for result in results
+    ]
     half = STANDARD_ERRORS * sum(one * one for one in squares) ** 0.5 / sum(result.waiting for result in results)
     return ratio(results, bill(name, "packing")), half
 
@@ -215,6 +217,25 @@ def cells(results: list[Result], name: str) -> list[str]:
     ]
 
 
+def claims(results: dict[str, list[Result]]) -> str:
+    """Returns a sentence for each log: the waiting before and after, and what it costs."""
+    lines = []
+    for log, of_log in results.items():
+        before = sum(result.waiting for result in of_log)
+        after = sum(pod_hours(result.policies["ensemble"]) for result in of_log)
+        more = sum(nodes("ensemble")(result)[0] for result in of_log)
+        whole = sum(result.policies["reactive"]["dollars"] for result in of_log)
+        days = sum(result.window.end - result.window.start for result in of_log)
+        paid = f"${abs(more):,.0f} ({abs(100 * more / whole):.1f} %) {'more' if more > 0 else 'less'}"
+        worth = (
+            f", which is worth it where an hour of a waiting pod costs more than ${more / (before - after):.2f}" if more > 0 else ""
+        )
+        lines.append(
+            f"- **{log}**, {days} days: pods wait {after:,.0f} hours instead of {before:,.0f}, and the nodes cost {paid}{worth}."
+        )
+    return "\n".join(lines)
+
+
 def overview(results: dict[str, list[Result]]) -> str:
     """Returns the first table: a few policies on all logs."""
     head = ["log, policy", *COLUMNS, "cost, held out, %", "cost, open, %"]
@@ -236,7 +257,10 @@ def references(results: dict[str, list[Result]]) -> str:
             row.append(percent(cost(of_log, best)) + ("" if len(names) == 1 else f" `{best}`"))
         low, high = interval(of_log, cost_part(of_log, "ensemble"))
         rows.append([*row, f"{percent(low)} to {percent(high)}"])
-    return table(["log", "`ensemble`", "`burst:10m:4`", "best constant", "best simple rule", "best single method", "interval of `ensemble`"], rows)
+    return table(
+        ["log", "`ensemble`", "`burst:10m:4`", "best constant", "best simple rule", "best single method", "interval of `ensemble`"],
+        rows,
+    )
 
 
 def levels(results: dict[str, list[Result]]) -> str:
@@ -253,7 +277,10 @@ def levels(results: dict[str, list[Result]]) -> str:
                     dollars(constants_dollars(of_log, name)),
                 ]
             )
-    return table(["log, level", "pods hidden, %", "by constants for the same dollars, %", "nodes, $", "constants' for the same waiting, $"], rows)
+    return table(
+        ["log, level", "pods hidden, %", "by constants for the same dollars, %", "nodes, $", "constants' for the same waiting, $"],
+        rows,
+    )
 
 
 def knowledge(results: dict[str, list[Result]]) -> str:
@@ -413,6 +440,7 @@ def main(results: Path, folder: Path) -> None:
     )
     parts = {
         "replays": str(replays),
+        "claims": claims(of_logs),
         "overview": overview(of_logs),
         "references": references(of_logs),
         "levels": levels(of_logs),

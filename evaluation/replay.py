@@ -67,16 +67,18 @@ def search(prophet: Path, file: Path, simulate: list[str], types: int, folder: P
     """
     if is_done(prophet, file):
         return
-    counts, found, before = [0] * types, [], {"pending_pod_hours": 0.0, "dollars": 0.0}
+    counts = [0] * types
+    found: list[Figures] = []
     while sum(counts) < PLACEHOLDERS_MAX:
         more = [[count + (at == other) for other, count in enumerate(counts)] for at in range(types)]
         names = ["constants:" + "/".join(map(str, one)) for one in more]
         policies = json.loads(run(prophet, [*simulate, ",".join(names)], folder))["policies"]
-        before = before if found else policies[0]
-        best = max(zip(policies[1:], more, strict=True), key=lambda pair: worth(before, pair[0]))
-        before, counts = best
-        found.append(before)
-        if before["pending_pod_hours"] <= 0.01 * policies[0]["pending_pod_hours"]:
+        before = found[-1] if found else policies[0]
+        worths = [worth(before, policy) for policy in policies[1:]]
+        best = worths.index(max(worths))
+        found.append(policies[1 + best])
+        counts = more[best]
+        if found[-1]["pending_pod_hours"] <= 0.01 * policies[0]["pending_pod_hours"]:
             break
     file.write_text(json.dumps({"policies": found}))
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::GIVE_UP;
-use demand::forecast::{ForecasterConfig, Lead, Method, onnx};
+use demand::forecast::{ForecasterConfig, Lead};
 use embedder::{Bucket, BucketId};
 use placeholders::{Standing, Yielding};
 
