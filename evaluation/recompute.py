@@ -32,7 +32,7 @@ def figures(jobs: list[Row], nodes: list[Row], report: Json) -> Figures:
     launches = [node for node in nodes if start <= int(node["requested"]) < last]
     used = [node for node in launches if node["used"] == "true"]
     pods = sum(int(job["pods"]) for job in jobs)
-    alive = idle = idle_dollars = dollars = idling = launching = packing = 0.0
+    alive = idle = dollars = idling = launching = packing = 0.0
     for node in nodes:
         price = prices[node["bucket"]]
         gone = end if node["gone"] == "-1" else int(node["gone"])
@@ -41,8 +41,7 @@ def figures(jobs: list[Row], nodes: list[Row], report: Json) -> Figures:
         unused = hours - int(node["busy_s"]) / HOUR
         alive += hours
         idle += unused
-        idle_dollars += unused * price["idle_dollars_per_hour"]
-        hourly = price["dollars_per_hour"]
+        hourly = price["idle_dollars_per_hour"]
         dollars += overlap(int(node["requested"]), gone, start, end) / HOUR * hourly
         launching += overlap(int(node["requested"]), ready, start, end) / HOUR * hourly
         idling += unused * hourly
@@ -63,7 +62,6 @@ def figures(jobs: list[Row], nodes: list[Row], report: Json) -> Figures:
         "used_launches_hidden_share": share(sum(node["waited_for"] == "false" for node in used), len(used)),
         "instance_hours": alive,
         "idle_instance_hours": idle,
-        "idle_dollars": idle_dollars,
         "dollars": dollars,
         "bill.idling": idling,
         "bill.launching": launching,
@@ -74,14 +72,16 @@ def figures(jobs: list[Row], nodes: list[Row], report: Json) -> Figures:
 def beyond(policy: Figures, reactive: Figures, wait_dollars: float) -> Figures:
     """Returns the figures that compare a policy with `reactive` in the same replay."""
     removed = reactive["pending_pod_hours"] - policy["pending_pod_hours"]
-    idling = policy["idle_dollars"] - reactive["idle_dollars"]
+    bill = {part: policy[f"bill.{part}"] - reactive[f"bill.{part}"] for part in ("idling", "launching", "packing")}
+    waiting = reactive["pending_pod_hours"] * wait_dollars
     idle = policy["idle_instance_hours"] - reactive["idle_instance_hours"]
     return {
         "extra_idle": share(idle, reactive["instance_hours"]),
-        "extra_cost": share(idling / wait_dollars - removed, reactive["pending_pod_hours"]),
+        "extra_cost": share(bill["idling"] + bill["launching"] - removed * wait_dollars, waiting),
+        "extra_packing": share(bill["packing"], waiting),
         "break_even_dollars": (policy["dollars"] - reactive["dollars"]) / removed if removed > 0 else math.nan,
         "bill.waiting": -removed * wait_dollars,
-        **{name: policy[name] - reactive[name] for name in ("bill.idling", "bill.launching", "bill.packing")},
+        **{f"bill.{part}": dollars for part, dollars in bill.items()},
         "launches_ratio": share(policy["launches"], reactive["launches"]),
     }
 
@@ -121,7 +121,20 @@ def recompute(folder: Path, report: Json) -> dict[str, Figures]:
         for name in names:
             compared = beyond(own[name], own["reactive"], report["wait_dollars_per_pod_hour"])
             sums.setdefault(name, []).append(own[name] | compared)
-    return {name: {key: mean([run[key] for run in runs]) for key in runs[0]} for name, runs in sums.items()}
+    means = {name: {key: mean([run[key] for run in runs]) for key in runs[0]} for name, runs in sums.items()}
+    for name, runs in sums.items():
+        if packing_counts([run["extra_packing"] for run in runs]):
+            means[name]["extra_cost"] += means[name]["extra_packing"]
+    return means
+
+
+def packing_counts(shares: list[float]) -> bool:
+    """Whether there are ten replays, and the 95 % interval of the packing excludes zero (Student's t)."""
+    if len(shares) < 10:
+        return False
+    center = mean(shares)
+    error = math.sqrt(math.fsum((one - center) ** 2 for one in shares) / (len(shares) - 1) / len(shares))
+    return abs(center) > 2.262 * error
 
 
 def mean(values: list[float]) -> float:

@@ -68,7 +68,7 @@ fn the_object_has_all_figures_and_its_settings_repeat_the_run() {
         "pods_hidden_share",
         "used_launches",
         "used_launches_hidden_share",
-        "idle_dollars",
+        "extra_packing",
         "break_even_dollars",
         "jobs_never_started",
         "instance_hours",

@@ -74,7 +74,8 @@ pub enum Measure {
     ModelPinball,
     /// The mean pinball loss of the ensemble's forecasts of D, in nodes.
     EnsemblePinball,
-    /// The cost of waiting, idling and launching with the ensemble in the simulator, in pending pod-hours.
+    /// The cost of waiting, idling and launching with the ensemble in the simulator, in pending
+    /// pod-hours.
     EnsembleCost,
 }
 

@@ -115,8 +115,8 @@ pub struct Bill {
     pub packing: f64,
 }
 
-/// What [`Bill::cost`] is, in words for notes below tables.
-pub const COST_NOTE: &str = "extra cost: what a policy adds to the price of waiting, and to the price of nodes while they idle and while they launch, as a share of the price of reactive's waiting.";
+/// What [`Figures::extra_cost`] is, in words for notes below tables.
+pub const COST_NOTE: &str = "what a policy adds to the price of waiting, and to the price of nodes while they idle and while they launch, as a share of the price of reactive's waiting";
 
 impl Bill {
     /// The cost by which policies are compared: waiting, idling and launching. Packing is left out,

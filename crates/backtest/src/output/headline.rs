@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use report::{elements, escape, grouped};
-use simulator::{Comparison, DAYS_MIN, NamedPolicy, PolicyResult, Ratio, SimulationSettings};
+use simulator::{
+    COST_NOTE, Comparison, DAYS_MIN, NamedPolicy, PolicyResult, Ratio, SimulationSettings,
+};
 
 use super::document::Backtest;
 use crate::horizon::Horizon;
@@ -11,9 +13,8 @@ use crate::score::Score;
 
 /// The forecaster that all ratios divide by.
 const REFERENCE: &str = "last-value";
-/// The explanations below the table: of losses, and of the cost of decisions.
+/// The explanation of losses below the table.
 const LOSS_NOTE: &str = "The pinball loss is the mean error of a forecast's quantiles, in nodes; lower is better. Intervals hold 95 % of resamples by day. A tie is a difference that the interval of the two losses does not support.";
-const COST_NOTE: &str = " Extra cost is what a policy adds to the price of waiting, and to the price of nodes while they idle and while they launch, as a share of the price of waiting under the autoscaler alone.";
 
 /// The forecaster that reads the future, so it is not compared.
 const ORACLE: &str = "oracle";
@@ -56,8 +57,11 @@ pub(super) fn headline(backtest: &Backtest, settings: &SimulationSettings) -> St
         let _ = write!(text, "<p class=\"lead\">{}</p>", decisions(comparison));
     }
     text += &table(&ranked, best, backtest.decisions.as_ref(), settings.seed);
-    let note = if backtest.decisions.is_some() { COST_NOTE } else { "" };
-    let _ = write!(text, "<p>{LOSS_NOTE}{note}</p>");
+    let _ = write!(text, "<p>{LOSS_NOTE}");
+    if backtest.decisions.is_some() {
+        let _ = write!(text, " Extra cost is {COST_NOTE}.");
+    }
+    text += "</p>";
     text
 }
 

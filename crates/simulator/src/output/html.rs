@@ -12,6 +12,7 @@ use super::headline::{conditions, headline};
 use super::shown::{lines, shown};
 use super::text_table::{COLUMNS, cell, name, ties};
 use crate::compare::{Comparison, PolicyResult};
+use crate::figures::COST_NOTE;
 use crate::log::{RunLog, TickRecord};
 use crate::settings::SimulationSettings;
 
@@ -53,12 +54,15 @@ pub(super) fn page(
     whole(&body, settings, &trace.source)
 }
 
-const FIGURES_NOTE: &str = "Pending minutes are the time from submission to start, summed over jobs. A job is hidden when it waited no longer than one scan of the autoscaler. A launch is hidden when no pod waited for it. Extra idle is the idle time beyond reactive's, as a share of reactive's instance-hours. Extra cost is what a policy adds to the price of waiting, and to the price of nodes while they idle and while they launch, as a share of the price of reactive's waiting. Extra packing is the same share for the hours of nodes on which pods run.";
+const FIGURES_NOTE: &str = "Pending minutes are the time from submission to start, summed over jobs. A job is hidden when it waited no longer than one scan of the autoscaler. A launch is hidden when no pod waited for it. Extra idle is the idle time beyond reactive's, as a share of reactive's instance-hours.";
 
 /// Returns the note above [`table`]: the definitions of the figures, and the ties.
 pub fn figures_note(comparison: &Comparison) -> String {
     let ties = ties(comparison).unwrap_or_default();
-    format!("{FIGURES_NOTE} {}", escape(&ties))
+    format!(
+        "{FIGURES_NOTE} Extra cost is {COST_NOTE}. Extra packing is the same share for the hours of nodes on which pods run. {}",
+        escape(&ties)
+    )
 }
 
 /// Returns the figures of a comparison, one row for each policy.

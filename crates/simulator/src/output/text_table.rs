@@ -223,7 +223,7 @@ fn notes(comparison: &Comparison, settings: &SimulationSettings, catalog: &Catal
     notes.push(
         "extra idle: idle hours beyond reactive's, as a share of reactive's instance-hours.".into(),
     );
-    notes.push(format!("{COST_NOTE} {}", price_of_waiting(settings, catalog)));
+    notes.push(format!("extra cost: {COST_NOTE}. {}", price_of_waiting(settings, catalog)));
     notes.push(packing(settings));
     notes.push("breaks even at $: the dollars of nodes beyond reactive's, per pending pod-hour removed. The policy pays off where an hour of a waiting pod costs more.".into());
     notes.push("launches x: the launched nodes, as a multiple of reactive's.".into());

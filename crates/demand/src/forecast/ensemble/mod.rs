@@ -14,9 +14,9 @@
 //!
 //! With a service level as the objective, the price of waiting is not given but chosen. At each of
 //! several prices, a panel weights the experts, and a shadow stock follows the panel's median. The
-//! panel that pays the least for nodes without need holds among those in whose shadow stock enough pods waited for no
-//! node. The share of pods that is enough is corrected by the pods of the cluster that waited
-//! (`feedback.rs`).
+//! panel that pays the least for nodes without need holds among those in whose shadow stock enough
+//! pods waited for no node. The share of pods that is enough is corrected by the pods of the cluster
+//! that waited (`feedback.rs`).
 //!
 //! A model is one method among others. An expert without a forecast, because its model is faulty or
 //! slow or has no history of the bucket, keeps its share of the weights and is left out of the
