@@ -406,8 +406,18 @@ def with_policies(result: Result, more: dict[str, Json]) -> Result:
 
 
 def with_known(results: Path, result: Result) -> Result:
-    """Returns the window with the references that know some of the future."""
-    return with_policies(result, read(results, result.window, "-known").policies)
+    """Returns the window with the references that know some of the future.
+
+    They ran once, so their hours and bills are scaled by the waiting under reactive in that run.
+    """
+    known = read(results, result.window, "-known")
+    scale = result.waiting / known.waiting if known.waiting else 1.0
+
+    def scaled(policy: Json) -> Json:
+        bill = {part: scale * dollars for part, dollars in policy["bill"].items()}
+        return {**policy, "bill": bill, "pending_pod_hours": scale * pod_hours(policy)}
+
+    return with_policies(result, {name: scaled(policy) for name, policy in known.policies.items()})
 
 
 def with_unneeded(results: Path, of_log: list[Result], span: str) -> list[Result]:

@@ -75,8 +75,8 @@ pub struct IfActed {
     alone: Figures,
     /// The figures under the policy.
     acting: Figures,
-    /// The cost of waiting, idling and launching under the policy, divided by that with the autoscaler alone.
-    /// `None` if the latter is 0.
+    /// The cost of waiting, idling and launching under the policy, divided by that with the
+    /// autoscaler alone. `None` if the latter is 0.
     cost: Option<Ratio>,
 }
 

@@ -75,8 +75,9 @@ pub struct PolicyResult {
     pub stderr: Option<Figures>,
     /// The means of the figures of each tier. Empty if the settings have no tiers.
     pub tiers: Vec<TierFigures>,
-    /// The cost of waiting, idling and launching, divided by that cost under [`NamedPolicy::DEFAULT`], with an
-    /// interval by resampling days. `None` for the default itself, and when it is not compared.
+    /// The cost of waiting, idling and launching, divided by that cost under
+    /// [`NamedPolicy::DEFAULT`], with an interval by resampling days. `None` for the default
+    /// itself, and when it is not compared.
     pub cost_ratio: Option<Ratio>,
     /// The range of the share of hidden pods over any two weeks, from the pods of all replays.
     /// `None` when the window is not longer than two weeks.
@@ -234,6 +235,14 @@ pub fn compare(
 }
 
 impl Comparison {
+    /// Returns the name of a policy; for `best-constant`, with the constant that was found.
+    pub(crate) fn name(&self, named_policy: NamedPolicy) -> String {
+        match (named_policy, self.best_constant) {
+            (NamedPolicy::BestConstant, Some(n)) => format!("best-constant (= constant:{n})"),
+            _ => named_policy.to_string(),
+        }
+    }
+
     /// Compares runs of the same jobs over the same window, `reactive` first, one replay of each.
     pub fn of_logs(
         logs: &[(NamedPolicy, RunLog)],

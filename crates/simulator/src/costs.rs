@@ -11,8 +11,8 @@ use super::settings::SimulationSettings;
 use super::world::simulate;
 use crate::replay::Workload;
 
-/// Returns the cost of waiting, idling and launching under a policy in pending pod-hours, by day of the
-/// window: one list for each of the named `settings`, means over its replays.
+/// Returns the cost of waiting, idling and launching under a policy in pending pod-hours, by day of
+/// the window: one list for each of the named `settings`, means over its replays.
 ///
 /// All settings must have the same replays, jitter and seed, so that they replay the same
 /// submissions.

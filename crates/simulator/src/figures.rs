@@ -259,8 +259,8 @@ impl Figures {
         }
     }
 
-    /// Returns the means over runs that are compared with `reactive`, and their standard errors when
-    /// there is more than one run.
+    /// Returns the means over runs that are compared with `reactive`, and their standard errors
+    /// when there is more than one run.
     ///
     /// The extra cost contains the packing where there are at least [`PACKING_RUNS_MIN`] runs and
     /// the 95 % interval of the packing excludes 0.
@@ -333,8 +333,8 @@ impl Figures {
 pub(super) const PACKING_RUNS_MIN: usize = 10;
 
 /// The standard errors in half of a 95 % interval of a mean of ten runs: the quantile 0.975 of
-/// Student's t distribution with nine degrees of freedom. With more runs, the interval is wider than
-/// necessary.
+/// Student's t distribution with nine degrees of freedom. With more runs, the interval is wider
+/// than necessary.
 const STANDARD_ERRORS: f64 = 2.262;
 
 /// Reads one figure.

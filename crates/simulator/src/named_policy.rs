@@ -64,8 +64,8 @@ pub enum NamedPolicy {
     Oracle,
 }
 
-/// A number of placeholders for each of the first buckets of the catalog, in its order: ascending by
-/// accelerators, CPU and memory. Further buckets have none.
+/// A number of placeholders for each of the first buckets of the catalog, in its order: ascending
+/// by accelerators, CPU and memory. Further buckets have none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerBucket {
     counts: [u16; PerBucket::MAX],

@@ -12,8 +12,8 @@ pub struct Carrier {
     pub quantile: Option<f64>,
     /// Its weight among the experts, in (0, 1].
     pub weight: f64,
-    /// The recent hindsight cost of following this expert, waiting, idling and launching together, in dollars
-    /// a day.
+    /// The recent hindsight cost of following this expert, waiting, idling and launching together,
+    /// in dollars a day.
     pub dollars: f64,
     /// The recent hindsight cost without placeholders, in dollars a day.
     pub dollars_without: f64,

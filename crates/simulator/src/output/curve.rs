@@ -1,12 +1,11 @@
 //! The curve of waiting against the bill: what each further hour of waiting that is removed costs.
 
-use super::text_table::name;
 use super::two_line_header::{TwoLineHeader, cell};
 use crate::compare::{Comparison, PolicyResult};
 
 /// Returns the policies on the curve as a table: from the autoscaler alone to the policy with the
-/// least waiting, each with the dollars for a pending pod-hour that it removes beyond the row above.
-/// `None` if no policy removes waiting.
+/// least waiting, each with the dollars for a pending pod-hour that it removes beyond the row
+/// above. `None` if no policy removes waiting.
 ///
 /// The curve is the lower convex hull: a policy between two rows costs more than a mixture of both.
 /// Policies that know the future are left out.
@@ -16,7 +15,7 @@ pub(super) fn table(comparison: &Comparison) -> Option<TwoLineHeader<3>> {
     while let Some((price, next)) = next(comparison, at) {
         let bill = next.figures.bill.nodes();
         let cells = vec![cell(next.figures.weighted_pod_hours, 1), cell(bill, 0), cell(price, 2)];
-        rows.push((name(comparison, next.named_policy), cells));
+        rows.push((comparison.name(next.named_policy), cells));
         at = next;
     }
     (!rows.is_empty()).then(|| TwoLineHeader {

@@ -1,20 +1,19 @@
-//! The plot of waiting against idling, by policy.
+//! The plot of waiting against the dollars of nodes, by policy.
 
 use std::fmt::Write as _;
 
 use report::{Axis, Layer, Mark, Names, PLOT_STYLE, Plot};
 
 use super::shown::{OTHERS, Rival, classes, constants, shown};
-use super::text_table::name;
 use crate::compare::{Comparison, SWEPT};
 use crate::figures::Figures;
 
 /// The explanation above the plot, as HTML.
-pub const FRONTIER_NOTE: &str = "Lower and further left is better. Each small point on a line is one setting: the quantile that scenario+arrivals holds, or the number of placeholders of each instance type that a constant holds. The axis ends at twice the idling of the policies that are compared first; the inset has the whole range.";
+pub const FRONTIER_NOTE: &str = "Lower and further left is better. Each small point on a line is one setting: the quantile that scenario+arrivals holds, or the number of placeholders of each instance type that a constant holds. The axis ends at twice the dollars of the policies that are compared first; the inset has the whole range.";
 
 /// Returns the plot as HTML.
 pub fn frontier(comparison: &Comparison) -> String {
-    plot(comparison).figure("Hours waited over extra idle, by policy")
+    plot(comparison).figure("Hours waited over dollars of nodes, by policy")
 }
 
 /// Returns the plot as a separate SVG file, or `None` when there is nothing to draw.
@@ -49,7 +48,7 @@ fn plot(comparison: &Comparison) -> Plot {
     ];
     layers.extend(policies);
     Plot {
-        x_label: "extra idle, % of reactive's instance-hours".into(),
+        x_label: "dollars of nodes beyond reactive's".into(),
         y_label: "hours waited, over all jobs".into(),
         x: Axis::Number,
         y_from_zero: true,
@@ -70,7 +69,7 @@ fn x_end(comparison: &Comparison) -> Option<f64> {
 }
 
 fn at(figures: &Figures) -> (f64, f64) {
-    (100.0 * figures.extra_idle, figures.pending_minutes.sum / 60.0)
+    (figures.bill.nodes(), figures.pending_minutes.sum / 60.0)
 }
 
 fn line(settings: &[(String, &Figures)]) -> Mark {
@@ -87,7 +86,7 @@ const NAMED: usize = 16;
 fn policies(comparison: &Comparison) -> Vec<Layer> {
     let mut layers: Vec<Layer> = Vec::new();
     for (policy, class) in comparison.policies.iter().zip(classes(comparison)) {
-        let ((x, y), name) = (at(&policy.figures), name(comparison, policy.named_policy));
+        let ((x, y), name) = (at(&policy.figures), comparison.name(policy.named_policy));
         let same = layers.iter_mut().find_map(|layer| match &mut layer.mark {
             Mark::Points(points) | Mark::Dots(points) => {
                 points.iter_mut().find(|point| (point.0, point.1) == (x, y))
@@ -123,7 +122,7 @@ mod tests {
             ("ensemble", 1.56, 24.7, 353_454.0),
             ("oracle", 0.12, 1.6, 344_593.0),
         ]);
-        assert_eq!(x_end(&comparison), Some(2.0 * 6.19));
+        assert_eq!(x_end(&comparison), Some(2.0 * 20_878.0));
         let figure = frontier(&comparison);
         let names = [
             "reactive = paper(last-value)",

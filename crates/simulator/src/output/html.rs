@@ -10,7 +10,7 @@ use super::burst::{Burst, node_layers, write_burst};
 use super::frontier::{FRONTIER_NOTE, frontier};
 use super::headline::{conditions, headline};
 use super::shown::{lines, shown};
-use super::text_table::{COLUMNS, cell, name, ties};
+use super::text_table::{COLUMNS, cell, ties};
 use crate::compare::{Comparison, PolicyResult};
 use crate::figures::COST_NOTE;
 use crate::log::{RunLog, TickRecord};
@@ -73,7 +73,7 @@ pub fn table(comparison: &Comparison) -> String {
     }
     rows += "</tr></thead><tbody>";
     for policy in &comparison.policies {
-        let _ = write!(rows, "<tr><th>{}</th>", escape(&name(comparison, policy.named_policy)));
+        let _ = write!(rows, "<tr><th>{}</th>", escape(&comparison.name(policy.named_policy)));
         for (_, _, value, decimals) in COLUMNS {
             let error = policy.stderr.map(|stderr| value(&stderr));
             let _ = write!(rows, "<td>{}</td>", cell(value(&policy.figures), error, decimals));

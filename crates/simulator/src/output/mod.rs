@@ -5,7 +5,7 @@
 //! files.rs            jobs.csv, nodes.csv and ticks.csv, from which the figures can be recomputed
 //! html.rs             one self-contained HTML page
 //! headline.rs         its answer, and the conditions of the run
-//! frontier.rs         its plot of waiting against idling
+//! frontier.rs         its plot of waiting against dollars
 //! curve.rs            what each further hour of waiting that is removed costs
 //! burst.rs            its hour of the worst burst
 //! shown.rs            the policies that it shows, and their colours

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use report::{Layer, Mark};
 
-use super::text_table::name;
 use crate::compare::{Comparison, PolicyResult};
 use crate::figures::Figures;
 use crate::named_policy::NamedPolicy;
@@ -60,7 +59,7 @@ impl Rival {
 pub(super) fn lines(comparison: &Comparison, mark: impl Fn(&PolicyResult) -> Mark) -> Vec<Layer> {
     let mut lines: Vec<Layer> = Vec::new();
     for (policy, class) in comparison.policies.iter().zip(classes(comparison)) {
-        let (mark, name) = (mark(policy), name(comparison, policy.named_policy));
+        let (mark, name) = (mark(policy), comparison.name(policy.named_policy));
         match lines.iter_mut().find(|line| line.mark == mark) {
             Some(line) => line.name.extend([" = ", &policy.name()]),
             None => lines.push(Layer { name, class, mark }),

@@ -37,9 +37,9 @@ pub(super) const COLUMNS: [Column; 18] = [
 ];
 
 /// The indices of [`COLUMNS`], the most important first: pending minutes, pending pod-hours, pods
-/// hidden, launches as a multiple, extra cost, dollars, break-even price, extra packing, extra idle,
-/// jobs hidden, idle hours, used launches hidden, node launches, mean, p99, p95, instance hours,
-/// placeholder writes.
+/// hidden, launches as a multiple, extra cost, dollars, break-even price, extra packing, extra
+/// idle, jobs hidden, idle hours, used launches hidden, node launches, mean, p99, p95, instance
+/// hours, placeholder writes.
 const BY_IMPORTANCE: [usize; 18] = [0, 5, 6, 8, 13, 15, 16, 14, 12, 4, 11, 9, 7, 1, 3, 2, 10, 17];
 
 /// Returns the comparison as a table, followed by notes on its figures.
@@ -93,14 +93,6 @@ pub fn write_table(
         write_note(&mut text, &note);
     }
     text
-}
-
-/// Returns the name of a policy; for `best-constant`, with the constant that was found.
-pub(super) fn name(comparison: &Comparison, named_policy: NamedPolicy) -> String {
-    match (named_policy, comparison.best_constant) {
-        (NamedPolicy::BestConstant, Some(n)) => format!("best-constant (= constant:{n})"),
-        _ => named_policy.to_string(),
-    }
 }
 
 /// Formats a value with its standard error; `-` when the value is not finite.

@@ -6,8 +6,8 @@ use demand::forecast::{Method, onnx};
 use embedder::Catalog;
 use simulator::{NamedPolicy, SimulationSettings};
 
-/// Starts the engine and loads the model if the policy `onnx` uses it or an option names it, so that
-/// errors come before the long runs.
+/// Starts the engine and loads the model if the policy `onnx` uses it or an option names it, so
+/// that errors come before the long runs.
 pub(super) fn check_network(
     settings: &SimulationSettings,
     library: Option<&Path>,
