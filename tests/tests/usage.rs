@@ -65,13 +65,10 @@ fn the_table_names_the_price_of_waiting() {
     };
     check(
         &[],
-        "The prices are a ratio: a pending pod-hour costs 9 idle instance-hours at the mean",
+        "No price of waiting is given, so the ratio 9 stands for it: a pending pod-hour counts as 9 instance-hours at the mean price",
     );
-    check(&["--wait-ratio", "3"], "a pending pod-hour costs 3 idle instance-hours at the mean");
-    check(
-        &["--wait-cost", "3"],
-        "A pending pod-hour costs $3.00, and an idle instance-hour its price.",
-    );
+    check(&["--wait-ratio", "3"], "a pending pod-hour counts as 3 instance-hours at the mean");
+    check(&["--wait-cost", "3"], "A pending pod-hour costs $3.00, and an instance-hour its price.");
 }
 
 /// The generated page of the commands is the golden text of their help: another test compares it
