@@ -96,7 +96,8 @@ def packing(results: list[Result], name: str) -> tuple[float, float]:
     squares = [
         (result.policies[name].get("stderr") or {"bill": {"packing": 0.0}})["bill"]["packing"] / result.wait for result in results
     ]
-    half = STANDARD_ERRORS * sum(one * one for one in squares) ** 0.5 / sum(result.waiting for result in results)
+    whole = sum(result.waiting for result in results)
+    half = STANDARD_ERRORS * sum(one * one for one in squares) ** 0.5 / whole if whole else 0.0
     return ratio(results, bill(name, "packing")), half
 
 
@@ -147,15 +148,18 @@ def constants_dollars(results: list[Result], name: str) -> float | None:
     return None if None in dollars else sum(one for one in dollars if one is not None)
 
 
-def constants_hidden(results: list[Result], name: str) -> float | None:
-    """Returns the share of pods that constants hide for the dollars of a policy, or None if it pays more than all."""
-    pods = []
+def constants_hidden(results: list[Result], name: str) -> float:
+    """Returns the share of pods that constants hide for the dollars of a policy.
+
+    Where it pays less than all or more than all, they are those of the cheapest or the dearest.
+    """
+    pods = 0.0
     for result in results:
         reactive = result.policies["reactive"]
         points = [(one["dollars"], one["pods_hidden_share"] * one["pods"]) for one in [reactive, *result.constants]]
-        pods.append(between(points, result.policies[name]["dollars"]))
-    whole = sum(result.policies[name]["pods"] for result in results)
-    return None if None in pods else sum(one for one in pods if one is not None) / whole
+        paid = [one for one, _ in points]
+        pods += between(points, min(max(result.policies[name]["dollars"], min(paid)), max(paid))) or 0.0
+    return pods / float(sum(result.policies[name]["pods"] for result in results))
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
