@@ -27,8 +27,10 @@ SIMPLE = [*CONSTANTS, *RULES]
 """The rules that need no forecast."""
 DRAWS = 10_000
 """The number of resamples of windows for an interval."""
-STANDARD_ERRORS = 2.0
-"""The standard errors in half of a 95 % interval of a sum over windows."""
+STANDARD_ERRORS = 2.262
+"""The standard errors in half of a 95 % interval of a mean of ten replays."""
+REPLAYS_MIN = 10
+"""The fewest replays at which packing can be told from noise."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Result:
     policies: dict[str, Json]
     wait: float
     """The dollars of a pending pod-hour."""
+    replays: int
     constants: list[Json]
     """The constants, by falling waiting; on several instance types, the best ones for each type."""
 
@@ -104,7 +107,8 @@ def packing(results: list[Result], name: str) -> tuple[float, float]:
 def cost_part(results: list[Result], name: str) -> Part:
     """Returns the cost of a policy: waiting, idling and launching, and packing where its interval excludes zero."""
     share, half = packing(results, name)
-    counts = ("packing",) if abs(share) > half > 0 else ()
+    enough = all(result.replays >= REPLAYS_MIN for result in results)
+    counts = ("packing",) if enough and abs(share) > half > 0 else ()
     return bill(name, "waiting", "idling", "launching", *counts)
 
 
@@ -214,7 +218,7 @@ def cells(results: list[Result], name: str) -> list[str]:
         f"{ratio(results, launches(name)):.2f}",
         percent(ratio(results, bill(name, "idling"))),
         percent(ratio(results, bill(name, "launching"))),
-        f"{percent(share)} ± {percent(half)}",
+        f"{percent(share)} ± {percent(half)}" if half else percent(share),
         dollars(sum(nodes(name)(result)[0] for result in results)),
         dollars(constants_dollars(results, name)),
         f"{ratio(results, break_even(name)):.2f}",
@@ -401,7 +405,7 @@ def read(results: Path, window: Window, suffix: str = "") -> Result:
     found = results / f"{window.name}-constants.json"
     constants = json.loads(found.read_text())["policies"] if found.exists() else []
     constants = constants or [policies[name] for name in CONSTANTS if name in policies]
-    return Result(window, policies, report["wait_dollars_per_pod_hour"], constants)
+    return Result(window, policies, report["wait_dollars_per_pod_hour"], report["settings"]["replays"], constants)
 
 
 def with_policies(result: Result, more: dict[str, Json]) -> Result:

@@ -44,6 +44,8 @@ const UNUSED_MODEL: &[&str] = &["simulate", "--policies", "reactive", "--model",
 const ODD_TICK: &[&str] = &["simulate", "--policies", "onnx", "--tick", "70s", "--trace", "FILE"];
 const ODD_TICK_ENSEMBLE: &[&str] =
     &["simulate", "--policies", "ensemble", "--tick", "70s", "--trace", "FILE"];
+const MANY_CONSTANTS: &[&str] =
+    &["simulate", "--policies", "constants:1/2", "--instance-type", "m5.large", "--trace", "FILE"];
 const CHECK: &[&str] = &["model", "check", "FILE"];
 
 const JOBS_HEADER: &str = "submit,runtime,pods,cpu_millis\n";
@@ -261,6 +263,7 @@ static ROWS: &[Row] = &[
     ("an empty model that no policy uses", Text(""), UNUSED_MODEL, 1, "prophet: the model FILE cannot be run by the embedded engine: file: the file is empty"),
     ("a tick that the shipped model does not have", Jobs("0,60,1,1000\n"), ODD_TICK, 1, "prophet: the shipped model has ticks of 300 s, which are no multiple of --tick 70s"),
     ("the same tick for the ensemble, which does not use the model", Jobs("0,60,1,1000\n"), ODD_TICK_ENSEMBLE, 0, "note: no job precedes --from (by default the first job): policies that learn start untrained, and static-max holds no placeholders; the log covers second 0 to second 0"),
+    ("more constants than instance types", Jobs("0,60,1,1000\n"), MANY_CONSTANTS, 1, "prophet: policy constants:1/2 has more numbers (2) than instance types (1)"),
     ("a folder as a model to check", Folder, CHECK, 2, "prophet: FILE: it is a folder: give a file in it"),
 ];
 

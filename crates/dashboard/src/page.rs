@@ -55,7 +55,7 @@ pub(super) fn page(captions: &Captions, fragments: &[(&'static str, String)]) ->
         ),
         section(
             "The ensemble",
-            "Each expert is a method and a quantile. Its weight follows from what it would have cost.",
+            "Each expert is a method at a quantile, or a rule. Its weight follows from what it would have cost.",
             &part("div", "weights"),
         ),
         section("Faults", "", &part("div", "faults")),

@@ -116,7 +116,7 @@ pub struct Bill {
 }
 
 /// What [`Figures::extra_cost`] is, in words for notes below tables.
-pub const COST_NOTE: &str = "what a policy adds to the price of waiting, and to the price of nodes while they idle and while they launch, as a share of the price of reactive's waiting";
+pub const COST_NOTE: &str = "what a policy adds to the price of waiting, and to the price of nodes while they idle and while they launch, as a share of the price of reactive's waiting; with ten replays or more also packing, where its 95 % interval over the replays excludes 0";
 
 impl Bill {
     /// The cost by which policies are compared: waiting, idling and launching. Packing is left out,
@@ -630,8 +630,6 @@ mod tests {
         // An hour that a node is busy for longer is an hour in which it does not idle.
         assert_eq!(cost(&[2; 9]), (18.0 / 72.0, (-36.0 - 18.0) / 72.0));
         assert_eq!(cost(&[2; 10]), (18.0 / 72.0, -36.0 / 72.0));
-        let noise: Vec<i64> = (0..10).map(|run| 4 - 4 * (run % 2)).collect();
-        assert_eq!(cost(&noise).0, 18.0 / 72.0);
         let noisy: Vec<i64> = (0..10).map(|run| 5 - 8 * (run % 2)).collect();
         let (packing, of_noisy) = cost(&noisy);
         assert!((of_noisy - (-36.0 / 72.0 - packing)).abs() < 1e-12, "{packing} {of_noisy}");

@@ -49,8 +49,8 @@ pub struct SimulationSettings {
     /// The expression of the policy `expression`, in CEL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expression: Option<Expression>,
-    /// The path of the ONNX model that `onnx` and `ensemble` use. When absent, the shipped model is
-    /// used.
+    /// The path of the ONNX model that `onnx` and `ensemble` use. When absent, `onnx` uses the
+    /// shipped model, and `ensemble` uses none.
     pub model: Option<String>,
     /// The path of the ONNX model that `paper` uses. When absent, the shipped Transformer is used.
     #[serde(skip_serializing_if = "Option::is_none")]

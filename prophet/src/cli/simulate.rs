@@ -44,8 +44,8 @@ Policies, and the information that each one uses:
                   the present counts; F is transformer (the default), lstm, holt-winters, or last-value, with which the
                   policy equals reactive; the ladder until a day was recorded, and with instance types that the
                   network was not trained for: the shipped ones are for models/paper/unit.yaml
-  ensemble[:S]    the past; Prophet's default: weights experts, each a method at a quantile, by the cost that each
-                  would have had; with S, holds as little as it takes until the fraction S of pods waits at most one scan
+  ensemble[:S]    the past; Prophet's default: weights experts, each a method at a quantile or a rule, by the cost that
+                  each would have had; with S, holds as little as it takes until the fraction S of pods waits at most one scan
   scenario[:Q]    the past: the quantile Q of the new nodes that past windows of arrivals would need now;
                   scenario+arrivals[:Q] prefers windows that followed similar arrivals
   state[:Q]       the past: the quantile Q of the new nodes needed at similar free room, arrivals and time

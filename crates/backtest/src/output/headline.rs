@@ -126,10 +126,10 @@ fn decisions(comparison: &Comparison) -> String {
     let Some(best) = best else { return "No decision was compared.".into() };
     let extra = 100.0 * best.figures.extra_cost;
     format!(
-        "Decisions by <b>{}</b> cost the least: waiting, idling and launching together cost {:.0} % {} than with the autoscaler alone.",
+        "Decisions by <b>{}</b> cost the least: they {} {:.0} % of the price of the waiting with the autoscaler alone.",
         escape(&best.name()),
-        extra.abs(),
-        if extra > 0.0 { "more" } else { "less" }
+        if extra > 0.0 { "add" } else { "save" },
+        extra.abs()
     )
 }
 

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "kubernetes", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// A weighted median over experts, each a method and a quantile, weighted by hindsight cost.
+    /// A weighted median over experts, each a method at a quantile or a rule, weighted by what
+    /// following it would have cost.
     #[default]
     Ensemble,
     /// Past windows of arrivals, packed into the present free room.

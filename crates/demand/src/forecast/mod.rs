@@ -16,7 +16,7 @@
 //! methods/            one file per method
 //! expression/         expressions in CEL: their syntax and their evaluation
 //! windows/            past windows of the history: their needs, their weights, their arrivals
-//! ensemble/           experts, each a method and a quantile, weighted by their hindsight cost
+//! ensemble/           experts, each a method at a quantile or a rule, weighted by hindsight cost
 //! onnx/               trained models, from files that follow the contract of docs/models.md
 //! model_fault.rs      a fault of a model, and the field at fault
 //! calibrated.rs       corrects a method's level until D exceeds its quantile at the nominal rate

@@ -20,7 +20,7 @@ pub(super) fn table(comparison: &Comparison) -> Option<TwoLineHeader<3>> {
     }
     (!rows.is_empty()).then(|| TwoLineHeader {
         title: "The price of less waiting",
-        note: "The price of less waiting: each row waits less than the row above it, and further pod-hour is what it then pays for a pending pod-hour less. The last row whose price an hour of a waiting pod is worth is the best one. Other policies cost more than a mixture of two rows.",
+        note: "The price of less waiting: each row waits less than the row above it, the first one less than reactive, and further pod-hour is what it then pays for a pending pod-hour less, weighted by tier. The last row whose price an hour of a waiting pod is worth is the best one. Other policies cost more than a mixture of two rows; those that know the future are left out.",
         names: "policy",
         heads: [["pending", "dollars more", "further"], ["pod-hours", "than reactive", "pod-hour $"]],
         rows,

@@ -60,7 +60,7 @@ const FIGURES_NOTE: &str = "Pending minutes are the time from submission to star
 pub fn figures_note(comparison: &Comparison) -> String {
     let ties = ties(comparison).unwrap_or_default();
     format!(
-        "{FIGURES_NOTE} Extra cost is {COST_NOTE}. Extra packing is the same share for the hours of nodes on which pods run. {}",
+        "{FIGURES_NOTE} Extra cost is {COST_NOTE}. Extra packing is what a policy adds to the price of nodes while pods run on them, as the same share. {}",
         escape(&ties)
     )
 }

@@ -227,15 +227,13 @@ fn notes(comparison: &Comparison, settings: &SimulationSettings, catalog: &Catal
 
 /// Returns the meaning of the column of packing in a sentence.
 fn packing(settings: &SimulationSettings) -> String {
-    let counts = if settings.replays as usize >= PACKING_RUNS_MIN {
-        "extra cost contains it where its 95 % interval over the replays excludes 0.".into()
+    let noise = if (settings.replays as usize) < PACKING_RUNS_MIN {
+        format!(" With fewer than {PACKING_RUNS_MIN} replays it cannot be told from noise.")
     } else {
-        format!(
-            "It is noise, so extra cost contains it only from {PACKING_RUNS_MIN} replays on, where its interval excludes 0."
-        )
+        String::new()
     };
     format!(
-        "extra packing: the same share for the hours of nodes on which pods run, because pods that start at other times share nodes with other pods. {counts}"
+        "extra packing: what a policy adds to the price of nodes while pods run on them, as a share of the price of reactive's waiting: pods that start at other times share nodes with other pods.{noise}"
     )
 }
 

@@ -110,7 +110,7 @@ pub(super) struct ClusterArgs {
     #[arg(long, env = "PROPHET_RECORD_NAMES")]
     record_names: bool,
     /// A trained model, which the ensemble also follows: a file, or `s3://BUCKET/PREFIX/FILE`,
-    /// reloaded when it changes. The method onnx runs the shipped model without one
+    /// reloaded when it changes. Without one, the method onnx runs the shipped model
     #[arg(long, value_name = "PLACE", env = "PROPHET_MODEL")]
     model: Option<String>,
     /// The ONNX Runtime library that runs the model [default: the embedded engine]

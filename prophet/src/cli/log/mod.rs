@@ -24,7 +24,7 @@ use demand::forecast::onnx;
 use embedder::Catalog;
 use placeholders::Objective;
 use simulator::replay::Workload;
-use simulator::{LaunchLatency, SimulationSettings, TimePoint, WAIT_SECONDS_MAX};
+use simulator::{LaunchLatency, NamedPolicy, SimulationSettings, TimePoint, WAIT_SECONDS_MAX};
 use traces::catalog::{CatalogFile, default_types, instance_type, instance_types};
 use traces::{Admits, Trace};
 
@@ -245,6 +245,7 @@ impl LogArgs {
                 .catalog()
                 .context("the catalog is invalid")?
         };
+        check_constants(&settings, &catalog)?;
         check_paper(&settings, &catalog, self.onnx_runtime.as_deref())?;
         let named = self.settings.as_ref().map(|path| path.display().to_string());
         settings.check_names(&catalog).context(named.unwrap_or("invalid options".into()))?;
@@ -294,4 +295,17 @@ pub(super) fn warn_untrained(LoadedLog { settings, trace, window, .. }: &LoadedL
         from.unwrap_or_else(|| "(by default the first job)".into()),
         covered(trace)
     );
+}
+
+/// Checks that no policy `constants` has more numbers than there are buckets.
+fn check_constants(settings: &SimulationSettings, catalog: &Catalog) -> anyhow::Result<()> {
+    for named_policy in &settings.policies {
+        let NamedPolicy::Constants(each) = named_policy else { continue };
+        let (numbers, types) = (each.counts().len(), catalog.len());
+        anyhow::ensure!(
+            numbers <= types,
+            "policy {named_policy} has more numbers ({numbers}) than instance types ({types})"
+        );
+    }
+    Ok(())
 }

@@ -220,7 +220,7 @@ impl Judge {
     /// which they hold, in dollars.
     ///
     /// With a service level as the objective, they are those of the panel that reaches the level
-    /// with the least idling.
+    /// and pays the least for nodes without need.
     pub(super) fn shares(&self) -> (&[f64], f64) {
         let panel = match self.objective {
             Objective::WaitCost(_) | Objective::WaitRatio(_) => 0,
@@ -230,8 +230,8 @@ impl Judge {
         (weights.weights(), *wait)
     }
 
-    /// Returns the panel that reaches `level` with the least idling, or, if no panel reaches it,
-    /// the panel that comes closest.
+    /// Returns the panel that reaches `level` and pays the least for nodes without need, or, if no
+    /// panel reaches it, the panel that comes closest.
     fn leanest(&self, level: f64) -> usize {
         let panels = || self.panels.iter().map(|panel| &panel.shadow).enumerate();
         let reach = panels().map(|(_, shadow)| shadow.level()).fold(0.0, f64::max).min(level);

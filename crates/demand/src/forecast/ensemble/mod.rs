@@ -1,11 +1,11 @@
 //! The ensemble: experts, weighted by what following each of them would have cost.
 //!
-//! An expert is a pair of a method and a quantile. For each bucket and expert, a shadow stock
+//! An expert is a method at a quantile, or a rule. For each bucket and expert, a shadow stock
 //! (`stock.rs`) counts in hindsight how many nodes would have been missing and how many would have
-//! been idle. A missing node makes as many pods wait as share a node. A waiting pod has the price
-//! of the objective, an idle node the price of the bucket's instances, and fixed share (`share.rs`)
-//! weights the experts by the sum of both costs. The price of a waiting pod is multiplied by the
-//! weight of its tier.
+//! been paid without need, while they launch and while they idle. A missing node makes as many pods
+//! wait as share a node. A waiting pod has the price of the objective, a node without need the price
+//! of the bucket's instances, and fixed share (`share.rs`) weights the experts by the sum of both
+//! costs. The price of a waiting pod is multiplied by the weight of its tier.
 //!
 //! The ensemble holds the weighted median of the experts' headrooms, because no single expert can
 //! move a median far. The carrier is the expert with the largest weight among those whose headroom
@@ -108,9 +108,17 @@ const LADDER: usize = 2;
 /// The place of `last-value` among the methods. It always forecasts that no new nodes are needed.
 const NOTHING: usize = 1;
 
-/// The largest quantile of a model that becomes an expert: the shipped model's highest level is
-/// 0.99, and nothing is known of its quantiles above.
+/// The largest quantile of a model that becomes an expert: 0.99 is the highest level of the networks
+/// that `models/` trains, and nothing is known of their quantiles above.
 const NETWORK_QUANTILE_MAX: f64 = 0.99;
+
+/// The quantiles at which the ensemble follows a method.
+fn quantiles(objective: Objective) -> &'static [f64] {
+    match objective {
+        Objective::Quantile(_) => &LEVEL_QUANTILES,
+        Objective::WaitCost(_) | Objective::WaitRatio(_) => &QUANTILES,
+    }
+}
 
 impl Expert {
     /// Returns the headroom in a bucket by the outlook of the method, in nodes. `None` if it has no
@@ -136,11 +144,11 @@ impl Ensemble {
         ladder: &Ladder,
         objective: Objective,
     ) -> Self {
-        let (quantiles, window): (&[f64], Lead) = match objective {
-            Objective::Quantile(_) => (&LEVEL_QUANTILES, lead.longer_by(LEVEL_PATIENCE_SECONDS)),
-            Objective::WaitCost(_) | Objective::WaitRatio(_) => (&QUANTILES, lead),
+        let window = match objective {
+            Objective::Quantile(_) => lead.longer_by(LEVEL_PATIENCE_SECONDS),
+            Objective::WaitCost(_) | Objective::WaitRatio(_) => lead,
         };
-        let quantiles: Vec<Option<f64>> = quantiles.iter().copied().map(Some).collect();
+        let quantiles: Vec<Option<f64>> = quantiles(objective).iter().copied().map(Some).collect();
         let [scenario, scenario_arrivals] = Scenario::pair(window);
         let methods: [(&'static str, Box<dyn Forecaster>, &[Option<f64>]); 6] = [
             ("increments", Box::new(Increments::new(catalog.len(), lead)), &[]),
@@ -202,9 +210,11 @@ impl Ensemble {
     /// Adds a model as a method. To be called once, before the first tick is learnt.
     #[must_use]
     pub fn with_model(mut self, model: Onnx) -> Self {
-        let quantiles = QUANTILES.into_iter().filter(|quantile| *quantile <= NETWORK_QUANTILE_MAX);
+        let all = quantiles(self.objective);
+        let kept = || all.iter().filter(|quantile| **quantile <= NETWORK_QUANTILE_MAX);
+        let each = all.len() as f64 / kept().count() as f64;
         self.model = Some(model.only_new_nodes());
-        self.add(self.model_at(), quantiles.map(Some), 1.0);
+        self.add(self.model_at(), kept().copied().map(Some), each);
         self
     }
 
