@@ -66,8 +66,8 @@ pub(super) const LEVEL_QUANTILES: [f64; 12] =
 
 /// How much longer than the lead time the scenario windows are for a service level, in seconds. A
 /// launched node stays for some minutes, so later arrivals also justify a node. At a level of 0.95,
-/// Philly costs 40 % less than without. Where waiting has a price, longer windows cost three to four
-/// points more on Philly.
+/// Philly costs 40 % less than without. Where waiting has a price, longer windows cost three to
+/// four points more on Philly.
 pub(super) const LEVEL_PATIENCE_SECONDS: i64 = 300;
 
 /// The rules of bursts that the ensemble follows: how far each looks back, in seconds, and the most
@@ -83,8 +83,8 @@ pub(super) const BURSTS: [(&str, i64, u64); 3] =
 pub(super) const ETA: f64 = 6.0;
 
 /// Time constant of the weight that is redistributed among the experts in the ratio of their first
-/// weights, in seconds. An expert that fell behind can recover within about this time: one week, the half-life of its
-/// costs.
+/// weights, in seconds. An expert that fell behind can recover within about this time: one week,
+/// the half-life of its costs.
 pub(super) const FORGETTING_SECONDS: f64 = 7.0 * 86_400.0;
 
 /// Half-life of the mean daily loss, the unit of [`ETA`], and of the regrets of a blend, in

@@ -3,9 +3,9 @@
 //! An expert is a method at a quantile, or a rule. For each bucket and expert, a shadow stock
 //! (`stock.rs`) counts in hindsight how many nodes would have been missing and how many would have
 //! been paid without need, while they launch and while they idle. A missing node makes as many pods
-//! wait as share a node. A waiting pod has the price of the objective, a node without need the price
-//! of the bucket's instances, and fixed share (`share.rs`) weights the experts by the sum of both
-//! costs. The price of a waiting pod is multiplied by the weight of its tier.
+//! wait as share a node. A waiting pod has the price of the objective, a node without need the
+//! price of the bucket's instances, and fixed share (`share.rs`) weights the experts by the sum of
+//! both costs. The price of a waiting pod is multiplied by the weight of its tier.
 //!
 //! The ensemble holds the weighted median of the experts' headrooms, because no single expert can
 //! move a median far. The carrier is the expert with the largest weight among those whose headroom
@@ -108,8 +108,8 @@ const LADDER: usize = 2;
 /// The place of `last-value` among the methods. It always forecasts that no new nodes are needed.
 const NOTHING: usize = 1;
 
-/// The largest quantile of a model that becomes an expert: 0.99 is the highest level of the networks
-/// that `models/` trains, and nothing is known of their quantiles above.
+/// The largest quantile of a model that becomes an expert: 0.99 is the highest level of the
+/// networks that `models/` trains, and nothing is known of their quantiles above.
 const NETWORK_QUANTILE_MAX: f64 = 0.99;
 
 /// The quantiles at which the ensemble follows a method.
