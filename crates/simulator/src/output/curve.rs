@@ -18,7 +18,7 @@ pub(super) fn table(comparison: &Comparison) -> Option<TwoLineHeader<3>> {
         rows.push((comparison.name(next.named_policy), cells));
         at = next;
     }
-    (!rows.is_empty()).then(|| TwoLineHeader {
+    (!rows.is_empty()).then_some(TwoLineHeader {
         title: "The price of less waiting",
         note: "The price of less waiting: each row waits less than the row above it, the first one less than reactive, and further pod-hour is what it then pays for a pending pod-hour less, weighted by tier. The last row whose price an hour of a waiting pod is worth is the best one. Other policies cost more than a mixture of two rows; those that know the future are left out.",
         names: "policy",

@@ -68,7 +68,7 @@ pub struct Ensemble {
     /// The cost of waiting of each tier.
     tiers: Tiers,
     /// The methods with their names, except the model.
-    methods: Vec<(&'static str, Box<dyn Forecaster>)>,
+    methods: Vec<Named>,
     /// The method at the place [`Ensemble::model_at`].
     model: Option<Onnx>,
     experts: Vec<Expert>,
@@ -85,7 +85,10 @@ pub struct Ensemble {
     decides: bool,
 }
 
-/// A method and a quantile.
+/// A method with its name.
+type Named = (&'static str, Box<dyn Forecaster>);
+
+/// A method at a quantile, or a rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Expert {
     /// The place of the method in `Ensemble::methods`, or [`Ensemble::model_at`].
@@ -150,13 +153,13 @@ impl Ensemble {
         };
         let quantiles: Vec<Option<f64>> = quantiles(objective).iter().copied().map(Some).collect();
         let [scenario, scenario_arrivals] = Scenario::pair(window);
-        let methods: [(&'static str, Box<dyn Forecaster>, &[Option<f64>]); 6] = [
-            ("increments", Box::new(Increments::new(catalog.len(), lead)), &[]),
-            ("last-value", Box::new(LastValue), &[None]),
-            ("ladder", Box::new(LadderForecaster::new(ladder.clone(), catalog)), &[None]),
-            ("state", Box::new(StateForecaster::new(catalog.len(), lead)), &quantiles),
-            ("scenario", Box::new(scenario), &quantiles),
-            ("scenario+arrivals", Box::new(scenario_arrivals), &quantiles),
+        let methods: [(Named, &[Option<f64>]); 6] = [
+            (("increments", Box::new(Increments::new(catalog.len(), lead))), &[]),
+            (("last-value", Box::new(LastValue)), &[None]),
+            (("ladder", Box::new(LadderForecaster::new(ladder.clone(), catalog))), &[None]),
+            (("state", Box::new(StateForecaster::new(catalog.len(), lead))), &quantiles),
+            (("scenario", Box::new(scenario)), &quantiles),
+            (("scenario+arrivals", Box::new(scenario_arrivals)), &quantiles),
         ];
         let mut ensemble = Self {
             lead,
@@ -172,9 +175,9 @@ impl Ensemble {
             ladder_first: false,
             decides: true,
         };
-        for (name, method, levels) in methods {
+        for (method, levels) in methods {
             ensemble.add(ensemble.methods.len(), levels.iter().copied(), 1.0);
-            ensemble.methods.push((name, method));
+            ensemble.methods.push(method);
         }
         let each = quantiles.len() as f64 / BURSTS.len() as f64;
         for (name, seconds, most) in BURSTS {
@@ -403,7 +406,7 @@ impl Forecaster for Ensemble {
         }
         let demand = history.shapes().demand(tick);
         let now = Present::at_tick(tick.time, &demand);
-        let forecast = |(_, method): &(_, Box<dyn Forecaster>)| method.forecast(history, &now);
+        let forecast = |(_, method): &Named| method.forecast(history, &now);
         let outlooks: Vec<Outlook> = self.methods.iter().map(forecast).collect();
         let mut scores = self.scores.lock();
         let Scores { judges, ticks } = &mut *scores;
@@ -467,9 +470,8 @@ impl Forecaster for Ensemble {
     }
 
     fn copy(&self, copied: &mut Copied) -> Option<Box<dyn DemandForecaster>> {
-        let copy = |(name, method): &(&'static str, Box<dyn Forecaster>)| {
-            Some((*name, method.copy(copied)? as Box<dyn Forecaster>))
-        };
+        let copy =
+            |(name, method): &Named| Some((*name, method.copy(copied)? as Box<dyn Forecaster>));
         let methods = self.methods.iter().map(copy).collect::<Option<Vec<_>>>()?;
         Some(Box::new(Self {
             methods,
