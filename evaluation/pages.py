@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from matplotlib import rc_context
@@ -238,9 +239,9 @@ def claims(results: dict[str, list[Result]]) -> str:
         worth = (
             f", which is worth it where an hour of a waiting pod costs more than ${more / (before - after):.2f}" if more > 0 else ""
         )
-        lines.append(
-            f"- **{log}**, {days} days: pods wait {after:,.0f} hours instead of {before:,.0f}, and the nodes cost {paid}{worth}."
-        )
+        waits = f"{after:,.0f}" if after >= 10 else f"{after:.1f}"
+        line = f"- **{log}**, {days} days: pods wait {waits} hours instead of {before:,.0f}, and the nodes cost {paid}{worth}."
+        lines.append(fill(line, 100, subsequent_indent="  "))
     return "\n".join(lines)
 
 
