@@ -31,7 +31,7 @@ DRAWS = 10_000
 STANDARD_ERRORS = 2.262
 """The standard errors in half of a 95 % interval of a mean of ten replays."""
 REPLAYS_MIN = 10
-"""The fewest replays at which packing can be told from noise."""
+"""The fewest replays whose packing has an interval that is narrow enough to count."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +97,11 @@ def bill(name: str, *parts: str) -> Part:
 
 def packing(results: list[Result], name: str) -> tuple[float, float]:
     """Returns the packing of a policy as a share of reactive's waiting, and half of its 95 % interval over replays."""
-    squares = [
+    errors = [
         (result.policies[name].get("stderr") or {"bill": {"packing": 0.0}})["bill"]["packing"] / result.wait for result in results
     ]
     whole = sum(result.waiting for result in results)
-    half = STANDARD_ERRORS * sum(one * one for one in squares) ** 0.5 / whole if whole else 0.0
+    half = STANDARD_ERRORS * sum(one * one for one in errors) ** 0.5 / whole if whole else 0.0
     return ratio(results, bill(name, "packing")), half
 
 

@@ -60,7 +60,7 @@ pub struct Figures {
     #[serde(serialize_with = "plain")]
     pub extra_cost: f64,
     /// The packing of the bill, as a share of the cost of `reactive`'s waiting. `extra_cost`
-    /// contains it where it is no noise ([`Figures::summary`]).
+    /// contains it where its interval over the runs excludes 0 ([`Figures::summary`]).
     #[serde(serialize_with = "plain")]
     pub extra_packing: f64,
     /// The dollars of nodes beyond those of `reactive`, per weighted pending pod-hour less than
@@ -329,7 +329,7 @@ impl Figures {
     }
 }
 
-/// The fewest runs at which packing can be told from noise.
+/// The fewest runs whose packing has an interval that is narrow enough to count.
 pub(super) const PACKING_RUNS_MIN: usize = 10;
 
 /// The standard errors in half of a 95 % interval of a mean of ten runs: the quantile 0.975 of
@@ -514,9 +514,8 @@ mod tests {
     /// The window is 36 hours and starts at noon. The first node is ready for the whole window, and
     /// runs pods for four hours on the first day and for two hours on the second. The second node
     /// launches for two hours and is idle for three: one of these on the first day and two on the
-    /// second. On the first
-    /// day, a job with two pods waits for two hours. On the second day, a job with one pod waits
-    /// for one hour.
+    /// second. On the first day, a job with two pods waits for two hours. On the second day, a job
+    /// with one pod waits for one hour.
     #[test]
     fn costs_are_assigned_to_the_day_on_which_they_arise() {
         let noon = 12 * HOUR;
