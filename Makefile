@@ -72,7 +72,7 @@ BINARY ?=
 OUT ?= out/release
 TAG ?=
 
-.PHONY: help build test check check-models book reference chart-readme test-models fuzz bench soak property worlds reality demo-cluster train evaluate image release reproducible control-plane tools models-python
+.PHONY: help build test check check-models book reference chart-readme instance-types test-models fuzz bench soak property worlds reality demo-cluster train evaluate image release reproducible control-plane tools models-python
 .NOTPARALLEL:
 
 help: ## print this list
@@ -106,6 +106,9 @@ reference: ## write docs/reference/ from the commands, the fields and the metric
 	cargo build --workspace --all-features --locked
 	@for page in commands policy metrics; do \
 	$(TARGET)/debug/prophet reference $$page >$(TARGET)/$$page.md && mv $(TARGET)/$$page.md docs/reference/$$page.md; done
+
+instance-types: ## write the table of AWS's instance types from packages of the registries (needs Go)
+	python3 crates/instances/table.py
 
 chart-readme: ## write charts/prophet/README.md from the chart's values.yaml
 	python3 charts/readme.py

@@ -22,6 +22,8 @@ pub struct AcceleratorKind(Arc<str>);
 impl AcceleratorKind {
     /// NVIDIA GPUs.
     pub const NVIDIA: &'static str = "nvidia.com/gpu";
+    /// Habana's accelerators.
+    pub const GAUDI: &'static str = "habana.ai/gaudi";
     /// AMD GPUs.
     pub const AMD: &'static str = "amd.com/gpu";
     /// AWS Trainium and Inferentia.

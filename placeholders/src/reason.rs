@@ -152,7 +152,7 @@ impl Reason {
             }
             Self::OperatorLimit => "A limit of the operator over all policies lowers it.",
             Self::PriceUnknown => {
-                "It is 0, because the price of the bucket is unknown and there is a limit in dollars."
+                "It is 0, because the price of the instance type is unknown and there is a limit in dollars: give the price in the operator's prices or in a catalog file, or set the limit in placeholders."
             }
             Self::YieldsToRealPods => {
                 "It is lower, because pods of workloads wait for nodes that do not come."

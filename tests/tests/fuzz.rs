@@ -8,15 +8,15 @@
 use std::io::Write as _;
 
 use chrono::{DateTime, TimeDelta};
-use controller::catalog::{Comparison, Launchers, NodeGroup, Sizes, live_groups, offers};
+use controller::catalog::{Comparison, Launchers, NodeGroup, Pricing, Sizes, live_groups, offers};
 use controller::cluster::Allowed;
 use controller::crd::OverprovisioningPolicySpec;
 use controller::observe::{Index, World, millis, units};
 use demand::forecast::onnx::Spec;
 use history::{Journal, Line, Place as Folder, parse_shape_key};
+use instances::CatalogFile;
 use proptest::prelude::*;
 use proptest::sample::{Index as Place, select};
-use traces::catalog::CatalogFile;
 use usage::{BookSettings, ContainerRequest, RecordedUsage, UsageBook};
 
 /// Texts that are easily mistaken: limits of numbers, other encodings, separators, nesting.
@@ -218,7 +218,7 @@ proptest! {
             let groups: Vec<NodeGroup> = controller::catalog::file_groups(&file, "pg").unwrap_or_default();
             let index = Index::default();
             let comparison = Comparison::by_taints("pg");
-            let _ = offers(&groups, index.nodes(), &[], &comparison, &mut Sizes::new());
+            let _ = offers(&groups, index.nodes(), &[], (&comparison, &Pricing::of_table()), &mut Sizes::new());
         }
     }
 
@@ -246,7 +246,7 @@ proptest! {
         index.end_pods();
         let comparison = Comparison::by_taints("pg");
         let groups = live_groups(index.nodes(), &[], &comparison, &Launchers::default());
-        let _ = offers(&groups, index.nodes(), &[], &comparison, &mut Sizes::new());
+        let _ = offers(&groups, index.nodes(), &[], (&comparison, &Pricing::of_table()), &mut Sizes::new());
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Placeholders with Karpenter, which creates nodes with its kwok provider.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams};
+use serde_json::{Value, json};
 use tests::control_plane::ControlPlane;
 use tests::installed::{NAMESPACE, Prophet, policy};
 use tests::karpenter::{Karpenter, node_pool};
@@ -80,4 +82,222 @@ async fn karpenter_launches_nodes_for_placeholders_and_removes_them_afterwards()
     wait_for("two placeholders on two nodes", 2, 2).await;
     plane.apply_yaml(&policy("batch", &POLICY.replace("[0, 2]", "[0, 0]"))).await.unwrap();
     wait_for("no placeholder and no node", 0, 0).await;
+}
+
+/// A pool as it is published, without a list of instance types, and the pods that it is for.
+struct Published {
+    name: &'static str,
+    requirements: &'static str,
+    /// The most CPUs of its nodes, 0 without a limit.
+    cpus_max: u64,
+    /// What each pod requests, and which nodes it selects.
+    requests: &'static str,
+    selects: &'static str,
+    /// The instance type and the capacity type of the placeholder's node. `None` if the limit leaves
+    /// no room for one.
+    expected: Option<(&'static str, &'static str)>,
+}
+
+/// kwok knows no labels of AWS's types, so the pools exclude the types that AWS would not launch.
+const PUBLISHED: [Published; 5] = [
+    Published {
+        name: "general",
+        requirements: "[
+            {key: karpenter.k8s.aws/instance-category, operator: In, values: [m]},
+            {key: karpenter.k8s.aws/instance-generation, operator: Gt, values: ['4']},
+            {key: kubernetes.io/arch, operator: In, values: [amd64]},
+            {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]},
+            {key: node.kubernetes.io/instance-type, operator: NotIn, values: [c5.4xlarge, g5.xlarge]}]",
+        cpus_max: 0,
+        requests: "{cpu: '3', memory: 10Gi}",
+        selects: "{}",
+        expected: Some(("m5.xlarge", "on-demand")),
+    },
+    Published {
+        name: "spot",
+        requirements: "[
+            {key: karpenter.k8s.aws/instance-family, operator: In, values: [m5, c5]},
+            {key: karpenter.sh/capacity-type, operator: In, values: [spot, on-demand]},
+            {key: node.kubernetes.io/instance-type, operator: NotIn, values: [g5.xlarge, m6g.xlarge]}]",
+        cpus_max: 0,
+        requests: "{cpu: '14', memory: 20Gi}",
+        selects: "{}",
+        expected: Some(("c5.4xlarge", "on-demand")),
+    },
+    Published {
+        name: "both",
+        requirements: "[
+            {key: karpenter.k8s.aws/instance-family, operator: In, values: [m5, m6g]},
+            {key: kubernetes.io/arch, operator: In, values: [amd64, arm64]},
+            {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]},
+            {key: node.kubernetes.io/instance-type, operator: NotIn, values: [c5.4xlarge, g5.xlarge]}]",
+        cpus_max: 0,
+        requests: "{cpu: '3', memory: 10Gi}",
+        selects: "{kubernetes.io/arch: arm64}",
+        expected: Some(("m6g.xlarge", "on-demand")),
+    },
+    Published {
+        name: "gpu",
+        requirements: "[
+            {key: karpenter.k8s.aws/instance-gpu-name, operator: In, values: [a10g]},
+            {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]",
+        cpus_max: 0,
+        requests: "{cpu: '3', memory: 10Gi, nvidia.com/gpu: '1'}",
+        selects: "{}",
+        expected: Some(("g5.xlarge", "on-demand")),
+    },
+    Published {
+        name: "full",
+        requirements: "[
+            {key: karpenter.k8s.aws/instance-size, operator: In, values: [2xlarge]},
+            {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]",
+        cpus_max: 8,
+        requests: "{cpu: '6', memory: 20Gi}",
+        selects: "{}",
+        expected: None,
+    },
+];
+
+impl Published {
+    /// The pool, whose taint keeps the pods of other pools off.
+    fn pool(&self) -> Value {
+        let Self { name, requirements, cpus_max, .. } = self;
+        let mut pool = node_pool(name, "", "", Duration::from_mins(5));
+        pool["spec"]["template"]["spec"]["requirements"] =
+            base::input::parse(requirements, name).unwrap();
+        pool["spec"]["template"]["spec"]["taints"] =
+            json!([{"key": "pool", "value": name, "effect": "NoSchedule"}]);
+        if *cpus_max > 0 {
+            pool["spec"]["limits"] = json!({"cpu": cpus_max.to_string()});
+        }
+        pool
+    }
+
+    /// A job of one pod, which tolerates the taint of this pool alone.
+    fn job(&self, number: u64) -> String {
+        let Self { name, requests, selects, .. } = self;
+        format!(
+            "{{apiVersion: batch/v1, kind: Job, metadata: {{name: {name}-{number}}}, spec: {{template: {{spec: {{
+               restartPolicy: Never, nodeSelector: {selects},
+               tolerations: [{{key: pool, operator: Equal, value: {name}, effect: NoSchedule}}],
+               containers: [{{name: work, image: busybox, resources: {{requests: {requests}, limits: {requests}}}}}]}}}}}}}}\n---\n"
+        )
+    }
+}
+
+/// A node: its pool, its type, its capacity type, and what runs on it by the names of jobs;
+/// `placeholder` for a placeholder.
+type Row = (String, String, String, BTreeSet<String>);
+
+/// The nodes by name.
+async fn seen(plane: &ControlPlane) -> anyhow::Result<BTreeMap<String, Row>> {
+    let (nodes, pods): (Api<Node>, Api<Pod>) = (Api::all(plane.client()), Api::all(plane.client()));
+    let pods = pods.list(&ListParams::default().fields("status.phase=Running")).await?.items;
+    let nodes = nodes.list(&ListParams::default()).await?.items;
+    let rows = nodes.iter().map(|node| {
+        let label = |key: &str| node.labels().get(key).cloned().unwrap_or_default();
+        let here = pods.iter().filter(|pod| {
+            let spec = pod.spec.as_ref();
+            spec.and_then(|spec| spec.node_name.as_ref()) == Some(&node.name_any())
+        });
+        let names = here.map(|pod| {
+            let job = pod.labels().get("job-name");
+            job.map_or_else(|| "placeholder".to_owned(), Clone::clone)
+        });
+        let (pool, of) =
+            (label("karpenter.sh/nodepool"), label("node.kubernetes.io/instance-type"));
+        (node.name_any(), (pool, of, label("karpenter.sh/capacity-type"), names.collect()))
+    });
+    Ok(rows.collect())
+}
+
+impl Published {
+    /// The node of a job of this pool.
+    fn node<'a>(&self, number: u64, seen: &'a BTreeMap<String, Row>) -> Option<&'a String> {
+        let job = format!("{}-{number}", self.name);
+        seen.iter().find(|(_, (.., pods))| pods.contains(&job)).map(|(name, _)| name)
+    }
+
+    /// The nodes of this pool that only a placeholder of the expected type is on.
+    fn held(&self, seen: &BTreeMap<String, Row>) -> BTreeSet<String> {
+        let only: BTreeSet<String> = ["placeholder".to_owned()].into();
+        let held = seen.iter().filter(|(_, (pool, of, capacity, pods))| {
+            pool == self.name
+                && Some((of.as_str(), capacity.as_str())) == self.expected
+                && *pods == only
+        });
+        held.map(|(name, _)| name.clone()).collect()
+    }
+}
+
+/// Prophet holds a node of the size that the pods of a pool need, of the types that Karpenter may
+/// launch for them. A second job takes it at once, and Karpenter launches one more node, for the
+/// next placeholder.
+#[tokio::test(flavor = "multi_thread")]
+async fn pools_without_a_list_of_types_have_placeholders_of_the_sizes_that_pods_need() {
+    let plane = ControlPlane::start().await.unwrap();
+    let types = [
+        "m5.large",
+        "m5.xlarge",
+        "m5.2xlarge",
+        "m5.4xlarge",
+        "c5.4xlarge",
+        "m6g.xlarge",
+        "g5.xlarge",
+    ];
+    let mut karpenter = Karpenter::start(&plane, &types, Duration::ZERO).await.unwrap();
+    for published in &PUBLISHED {
+        plane.apply_yaml(&published.pool().to_string()).await.unwrap();
+    }
+    let prophet = Prophet::install(&plane, &[], &[]).await.unwrap();
+    let mut last = BTreeMap::new();
+    let mut wait_for =
+        async |what: &str, is: &dyn Fn(&Published, &BTreeMap<String, Row>) -> bool| {
+            let waited = wait::until_true(what, DEADLINE, async || {
+                last = seen(&plane).await?;
+                Ok(PUBLISHED.iter().all(|published| is(published, &last)))
+            });
+            if let Err(error) = waited.await {
+                let logs =
+                    [prophet.log(), karpenter.process().log()].map(Result::unwrap_or_default);
+                panic!("{error:#}; {last:#?}\n{}", logs.join("\n"));
+            }
+            last.clone()
+        };
+    let jobs =
+        |number| -> String { PUBLISHED.iter().map(|published| published.job(number)).collect() };
+    plane.apply_yaml(&jobs(1)).await.unwrap();
+    wait_for("the first jobs", &|published, seen| published.node(1, seen).is_some()).await;
+    let spec = POLICY
+        .replace("[0, 2]", "[0, 1]")
+        .replace("10s", "10s, workloads: {namespaces: [default]}");
+    plane.apply_yaml(&policy("batch", &spec)).await.unwrap();
+    let is_held = |published: &Published, seen: &BTreeMap<String, Row>| {
+        published.expected.is_none() || published.held(seen).len() == 1
+    };
+    let before = wait_for("a placeholder in each pool", &is_held).await;
+
+    plane.apply_yaml(&jobs(2)).await.unwrap();
+    let has_started = |published: &Published, seen: &BTreeMap<String, Row>| {
+        published.expected.is_none()
+            || published.node(2, seen).is_some() && is_held(published, seen)
+    };
+    let after = wait_for("the second jobs, and new placeholders", &has_started).await;
+    for published in &PUBLISHED {
+        let Some(node) = published.node(2, &after) else {
+            assert_eq!(published.expected, None, "{}", published.name);
+            continue;
+        };
+        assert!(
+            published.held(&before).contains(node),
+            "{} {before:#?} {after:#?}",
+            published.name
+        );
+    }
+    // The second job of the full pool waits, and no placeholder was put beside it.
+    let of_full =
+        |seen: &BTreeMap<String, Row>| seen.values().filter(|row| row.0 == "full").count();
+    assert_eq!((of_full(&before), of_full(&after)), (1, 1));
+    // One node for each of the four new placeholders.
+    assert_eq!(after.len(), before.len() + 4, "{before:#?} {after:#?}");
 }

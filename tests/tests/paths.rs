@@ -5,7 +5,7 @@
 //! control that is restarted from the history must go on with the same plans.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::span::Span;
@@ -77,7 +77,7 @@ fn offers(catalog: &Catalog) -> Arc<Offers> {
     Arc::new(Offers {
         catalog: catalog.clone(),
         groups: groups.collect(),
-        unpriced: BTreeSet::new(),
+        prices: Vec::new(),
         problems: vec![],
     })
 }

@@ -5,9 +5,9 @@
 //! of the types that are given. Errors are those of demand one tick ahead, as shares of the
 //! training maximum. The last week is held out.
 
+use instances::{CatalogFile, InstanceTypeEntry};
 use serde::Serialize;
 use serde_json::{Value, json};
-use traces::catalog::{CatalogFile, InstanceTypeEntry};
 use traces::{Format, Trace};
 
 use super::horizon::Horizon;
@@ -114,10 +114,10 @@ pub fn paper_catalog() -> CatalogFile {
         name: "unit".into(),
         accelerators: Some(1),
         cpu_millis: Some(1_000),
-        price_per_hour: 1.0,
+        price_per_hour: Some(1.0),
         ..InstanceTypeEntry::default()
     };
-    CatalogFile { instance_types: vec![unit] }
+    CatalogFile::new(vec![unit])
 }
 
 /// Returns the score of a forecaster one tick ahead.

@@ -14,7 +14,9 @@ use std::time::Instant;
 use base::tier::Tiers;
 use chrono::DateTime;
 use control::{Control, Observed};
-use controller::catalog::{Comparison, LaunchedBy, NodeGroup, Offers, OtherTypes, Sizes, offers};
+use controller::catalog::{
+    Comparison, LaunchedBy, NodeGroup, Offers, OtherTypes, Pricing, Sizes, offers,
+};
 use controller::cluster::{Places, Seen, View};
 use controller::observe::{Index, Node, Pod, Workloads};
 use demand::forecast::onnx::ModelSource;
@@ -77,6 +79,7 @@ fn group(id: usize) -> NodeGroup {
             instance_type.clone(),
         )]),
         instance_type,
+        size_class: None,
         other_types: OtherTypes::None,
         taints: Vec::new(),
         capacity: Resources {
@@ -145,7 +148,8 @@ fn events(index: &mut Index, size: Size) {
 fn offers_of(index: &Index) -> Offers {
     let groups: Vec<NodeGroup> = (0..GROUPS).map(group).collect();
     let comparison = Comparison::by_taints("placement-group");
-    let made = offers(&groups, index.nodes(), &[], &comparison, &mut Sizes::new());
+    let made =
+        offers(&groups, index.nodes(), &[], (&comparison, &Pricing::of_table()), &mut Sizes::new());
     made.expect("there are groups")
 }
 

@@ -18,9 +18,9 @@ use history::{
     EndedLaunch, FinishedPods, HistoryError, HistoryReplay, LaunchEnd, Offered, Place,
     ReplayReport, ShapeKeyError, parse_shape_key,
 };
+use instances::CatalogFile;
 use placeholders::Objective;
 use simulator::{GangMode, LaunchLatency, SimulationSettings};
-use traces::catalog::CatalogFile;
 use traces::{Admits, JOBS_MAX, Job, SchedulingDelay, Work};
 use usage::MeasuredRun;
 

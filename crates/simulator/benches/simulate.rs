@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use simulator::replay::Workload;
 use simulator::{NamedPolicy, SimulationInput, SimulationSettings, simulate};
-use traces::catalog::{CatalogFile, default_types};
+use traces::default_types;
 use traces::{Job, Recipe, generate, read};
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
@@ -44,7 +44,7 @@ fn main() {
 
 /// Prints the time of each policy. `with_default` includes the default policy.
 fn measure(jobs: &[Job], window: (i64, i64), with_default: bool) {
-    let types = CatalogFile { instance_types: default_types(jobs) };
+    let types = default_types(jobs);
     let catalog = types.catalog().expect("the table's types make a catalog");
     let settings = SimulationSettings::default();
     let workload = Workload::new(jobs, &catalog);

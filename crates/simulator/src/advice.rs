@@ -11,10 +11,10 @@ use std::fmt::Write as _;
 
 use base::days::within;
 use embedder::{Catalog, base};
+use instances::{CatalogFault, CatalogFile, InstanceTypeEntry};
 use report::{Axis, Layer, Mark, Names, PLOT_STYLE, Plot};
 use serde::Serialize;
 use traces::Job;
-use traces::catalog::{CatalogFault, CatalogFile, InstanceTypeEntry};
 
 use crate::replay::{Workload, offered};
 use crate::{Figures, NamedPolicy, Progress, SimulationSettings, compare};
@@ -114,7 +114,7 @@ pub fn advise(
 
 /// The types in the order of a catalog: by accelerators, CPU and memory.
 fn ascending(series: &InstanceSeries) -> Result<Vec<InstanceTypeEntry>, CatalogFault> {
-    let catalog = CatalogFile { instance_types: series.types.clone() }.catalog()?;
+    let catalog = CatalogFile::new(series.types.clone()).catalog()?;
     let entry = |name: &String| series.types.iter().find(|entry| entry.name == *name).cloned();
     Ok(catalog.buckets().iter().filter_map(|bucket| entry(&bucket.name)).collect())
 }
@@ -127,7 +127,7 @@ fn choice(
     window: (i64, i64),
     progress: &Progress<'_>,
 ) -> Result<SeriesChoice, CatalogFault> {
-    let file = CatalogFile { instance_types: left.concat() };
+    let file = CatalogFile::new(left.concat());
     let catalog = file.catalog()?;
     let workload = Workload::new(jobs, &catalog);
     let smallest = left[at][0].name.clone();
@@ -334,7 +334,7 @@ mod tests {
         let entry = |&(name, cpus, price): &(&str, u64, f64)| InstanceTypeEntry {
             name: name.into(),
             cpu_millis: Some(1_000 * cpus),
-            price_per_hour: price,
+            price_per_hour: Some(price),
             ..InstanceTypeEntry::default()
         };
         InstanceSeries { name: "s".into(), types: types.iter().map(entry).collect() }

@@ -12,9 +12,9 @@ use chrono::{DateTime, NaiveDate, NaiveDateTime};
 use demand::forecast::onnx::ModelSource;
 use demand::forecast::{Expression, Ladder, Lead};
 use embedder::{CapacityType, Catalog};
+use instances::CatalogFile;
 use placeholders::Policy;
 use serde::{Deserialize, Serialize};
-use traces::catalog::CatalogFile;
 
 use super::named_policy::{NamedPolicy, PaperForecast};
 use super::spot::{Interruptions, SpotFor};

@@ -19,15 +19,15 @@
 //! generate.rs    a seeded synthetic log
 //! describe.rs    statistics: demand, arrivals, autocorrelation, tiers; tail.rs: consumption
 //! tiers.rs       the tiers of a log, by priority
-//! catalog/       instance types in files, and a table of those of AWS
+//! default_types.rs  the instance types of a log that comes without any
 //! allocation.rs  the shares of the machines that jobs request and use
 //! ```
 
 mod alibaba;
 mod allocation;
 mod borg;
-pub mod catalog;
 mod columns;
+mod default_types;
 mod describe;
 mod detect;
 mod fields;
@@ -48,6 +48,7 @@ mod usage;
 mod used;
 
 pub use allocation::{Allocation, TierAllocation};
+pub use default_types::default_types;
 pub use describe::{Description, InterArrival, LogTier, SchedulingDelay, TierDelays, describe};
 pub use detect::Format;
 pub use generate::{Recipe, generate};

@@ -3,15 +3,14 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
+use instances::{CatalogFile, InstanceType, family};
 use serde_json::json;
 use simulator::advice::{InstanceSeries, SeriesAdvice, advise};
 use traces::Job;
-use traces::catalog::{CatalogFile, families, family};
 
 use super::log::{LoadedLog, LogArgs, warn_untrained};
 use super::output::OutputFormat;
-use super::{output, progress, wrong_usage};
+use super::{input, output, progress, wrong_usage};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,7 +31,7 @@ pub(super) struct Args {
     /// The families of AWS instance types to choose from, each a series [default: g4dn, or m5 if no
     /// job has accelerators]
     #[arg(long, value_name = "A,B", value_delimiter = ',',
-          value_parser = PossibleValuesParser::new(families()))]
+          value_parser = input::family)]
     series: Vec<String>,
     /// Also write advice.json, a picture of each series, and the chosen types as catalog.yaml here
     #[arg(long, value_name = "DIR")]
@@ -55,7 +54,7 @@ pub(super) fn run(mut args: Args) -> anyhow::Result<()> {
     let loaded = args.log.replay(settings, |settings, trace| {
         series = series_for(&args.series, &trace.jobs);
         let types = series.iter().flat_map(|one| one.types.clone()).collect();
-        settings.catalog = Some(CatalogFile { instance_types: types });
+        settings.catalog = Some(CatalogFile::new(types));
     })?;
     warn_untrained(&loaded);
     let LoadedLog { settings, trace, window, .. } = loaded;
@@ -79,7 +78,7 @@ pub(super) fn run(mut args: Args) -> anyhow::Result<()> {
             }
         }
         staged.write("advice.json", |to| Ok(serde_json::to_writer_pretty(to, &document)?))?;
-        let file = CatalogFile { instance_types: chosen };
+        let file = CatalogFile::new(chosen);
         staged.write("catalog.yaml", |to| Ok(serde_json::to_writer_pretty(to, &file)?))?;
         eprintln!("wrote {}", staged.finish()?.join("advice.json").display());
     }
@@ -112,7 +111,8 @@ fn series_for(families: &[String], jobs: &[Job]) -> Vec<InstanceSeries> {
     let mut series: Vec<InstanceSeries> = Vec::new();
     for name in names {
         if series.iter().all(|known| known.name != name) {
-            series.push(InstanceSeries { name: name.into(), types: family(name) });
+            let types = family(name).into_iter().map(InstanceType::entry).collect();
+            series.push(InstanceSeries { name: name.into(), types });
         }
     }
     series

@@ -1,7 +1,7 @@
-//! `prophet catalog`: lists the buckets that a cluster offers (`buckets.rs`), or chooses instance
-//! types for a job log (`advise.rs`).
+//! `prophet catalog`: lists the buckets that a cluster offers (`buckets.rs`), or AWS's instance types
+//! (`types.rs`), or chooses instance types for a job log (`advise.rs`).
 
-use super::advise;
+use super::{advise, types};
 
 #[cfg(feature = "kubernetes")]
 use super::cluster::buckets;
@@ -14,10 +14,12 @@ Examples:
   prophet catalog                                            the buckets that the cluster offers
   prophet catalog --node-group-auto-discovery asg:tag=k8s.io/cluster-autoscaler/enabled
   prophet catalog --catalog types.yaml --output json
+  prophet catalog types m7i g6 p5.48xlarge                   what nodes of these types have for pods, and cost
   prophet catalog advise --trace jobs.csv.gz --series g4dn   instance types for a job log"
 } else {
     "\
 Examples:
+  prophet catalog types m7i g6 p5.48xlarge                   what nodes of these types have for pods, and cost
   prophet catalog advise --trace jobs.csv.gz --series g4dn   instance types for a job log"
 };
 
@@ -35,11 +37,14 @@ pub(super) struct Args {
 enum Command {
     /// Choose instance types for a job log
     Advise(Box<advise::Args>),
+    /// List AWS's instance types: what a node has for pods, and what it costs
+    Types(types::Args),
 }
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
         Some(Command::Advise(args)) => advise::run(*args),
+        Some(Command::Types(args)) => types::run(&args),
         #[cfg(feature = "kubernetes")]
         None => buckets::run(args.buckets),
         #[cfg(not(feature = "kubernetes"))]

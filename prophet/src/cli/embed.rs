@@ -8,9 +8,9 @@ use base::input::{header_faults, other_separator};
 use embedder::{
     AcceleratorKind, Catalog, Order, PodRequest, Resources, Shape, Unplaced, pack, share,
 };
+use instances::{CatalogFile, why_unfit};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use traces::catalog::{CatalogFile, instance_type, why_unfit};
 
 use super::output::OutputFormat;
 use super::{input, output, progress};
@@ -153,8 +153,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 
 fn catalog(path: Option<&Path>) -> anyhow::Result<Catalog> {
     let Some(path) = path else {
-        let types = DEFAULT_TYPES.iter().filter_map(|name| instance_type(name)).collect();
-        return Ok(CatalogFile { instance_types: types }.catalog()?);
+        return Ok(CatalogFile::of_types(DEFAULT_TYPES).catalog()?);
     };
     Ok(input::catalog(path)?.catalog()?)
 }

@@ -1,16 +1,69 @@
-//! The files that commands read: their paths, catalogs and settings.
+//! The files that commands read: their paths, catalogs, prices and settings; and names of instance
+//! types.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use base::input::read_text;
+use base::input::{alike, read_text};
 use clap::builder::{PathBufValueParser, TypedValueParser};
+use instances::{CatalogFile, PriceRules, families, instance_types};
 use simulator::SimulationSettings;
-use traces::catalog::CatalogFile;
 
 /// Reads a catalog.
 pub(super) fn catalog(path: &Path) -> anyhow::Result<CatalogFile> {
     Ok(CatalogFile::parse(&text(path)?, &path.display().to_string())?)
+}
+
+/// Reads prices.
+pub(super) fn prices(path: &Path) -> anyhow::Result<PriceRules> {
+    Ok(PriceRules::parse(&text(path)?, &path.display().to_string())?)
+}
+
+/// Parses the name of an instance type of AWS.
+pub(super) fn instance_type(name: &str) -> Result<String, String> {
+    if instances::instance_type(name).is_some() {
+        return Ok(name.into());
+    }
+    let family = name.split_once('.').map(|(family, _)| family);
+    let all = || instance_types().iter();
+    let mut near = alike(name, all().map(|known| known.name));
+    if near.is_empty() {
+        let of_family = all().filter(|known| Some(known.family()) == family);
+        near = of_family.map(|known| known.name).collect();
+    }
+    Err(format!("{} Describe any other type with --catalog", not_known("instance type", &near)))
+}
+
+/// Parses the name of a family of AWS's instance types.
+pub(super) fn family(name: &str) -> Result<String, String> {
+    let all = families();
+    if all.contains(&name) {
+        return Ok(name.into());
+    }
+    let begins: Vec<&str> = all.iter().copied().filter(|known| known.starts_with(name)).collect();
+    let near = if begins.is_empty() { alike(name, all.into_iter()) } else { begins };
+    Err(not_known("family", &near))
+}
+
+/// Parses the name of an instance type of AWS, or of a family.
+pub(super) fn type_or_family(name: &str) -> Result<String, String> {
+    if name.contains('.') {
+        instances::instance_type(name).map(|known| known.name.into()).ok_or_else(|| {
+            let near = alike(name, instance_types().iter().map(|known| known.name));
+            not_known("instance type", &near)
+        })
+    } else {
+        family(name)
+    }
+}
+
+fn not_known(what: &str, near: &[&str]) -> String {
+    let unknown = format!("AWS has no {what} of this name");
+    if near.is_empty() {
+        unknown + "."
+    } else {
+        format!("{unknown}: did you mean {}?", near.join(", "))
+    }
 }
 
 /// Reads settings.

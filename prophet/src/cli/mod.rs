@@ -24,6 +24,7 @@ mod rightsize;
 mod runtime;
 mod simulate;
 mod trace;
+mod types;
 mod wrong_usage;
 
 use std::process::ExitCode;

@@ -12,7 +12,7 @@ use demand::forecast::onnx::{RoomNodes, arrivals, room};
 use demand::record::{BucketTick, History};
 use embedder::Catalog;
 use simulator::replay::{SchedulerKind, Workload, offered, snapshots, ticks};
-use traces::catalog::{CatalogFile, default_types};
+use traces::default_types;
 use traces::{
     Allocation, Capacity, Consumption, Description, InterArrival, JOBS_MAX, Job, LogTier, Machines,
     Percentiles, Recipe, TierDelays, Trace, describe, read_used,
@@ -238,7 +238,7 @@ fn read(path: &Path, lenient: bool) -> anyhow::Result<Trace> {
 fn catalog_for(trace: &Trace, path: Option<&Path>) -> anyhow::Result<Catalog> {
     let file = match path {
         Some(path) => input::catalog(path)?,
-        None => CatalogFile { instance_types: default_types(&trace.jobs) },
+        None => default_types(&trace.jobs),
     };
     file.catalog().context("the catalog is invalid")
 }

@@ -8,6 +8,11 @@ pub fn instead_of(name: &str, known: &[&str]) -> String {
     }
 }
 
+/// The known names that an unknown name resembles.
+pub fn alike<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    known.filter(|known| is_alike(known, name)).collect()
+}
+
 /// Whether two names differ by at most one letter, apart from letter case and separators.
 pub(crate) fn is_alike(one: &str, other: &str) -> bool {
     let plain = |name: &str| -> Vec<char> {

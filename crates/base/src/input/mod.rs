@@ -14,8 +14,8 @@ mod kind;
 mod text;
 mod yaml;
 
-pub use alike::instead_of;
 pub(crate) use alike::is_alike;
+pub use alike::{alike, instead_of};
 pub use header::{header_faults, other_separator};
 pub use kind::FileKind;
 pub use text::{is_a_folder, read_text};

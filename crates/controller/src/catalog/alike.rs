@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use embedder::{AcceleratorKind, CapacityType};
+use instances::is_size_class;
 
 use super::labels::ZONE_LABELS;
 use crate::observe::{Taint, is_passing};
@@ -26,6 +27,7 @@ pub struct Comparison<'a> {
     pub selected_labels: &'a BTreeSet<String>,
     /// The parts that names of buckets had before, each after the name without parts and a slash.
     /// They stay in the names, so that a bucket keeps its name while its siblings have no nodes.
+    /// Also the names of the size classes that pools without a list of instance types launch.
     pub named_parts: &'a BTreeSet<String>,
 }
 
@@ -39,6 +41,11 @@ impl<'a> Comparison<'a> {
             selected_labels: &NONE,
             named_parts: &NONE,
         }
+    }
+
+    /// The size classes that pools without a list of instance types launch.
+    pub(super) fn size_classes(&self) -> impl Iterator<Item = &'a str> {
+        self.named_parts.iter().map(String::as_str).filter(|name| is_size_class(name))
     }
 
     /// What distinguishes a group from others of its instance type and capacity type, as parts of
@@ -88,10 +95,13 @@ pub(super) fn names(all: &[(String, Vec<String>)], named: &BTreeSet<String>) -> 
     all.iter().map(name).collect()
 }
 
-/// The parts of a bucket's name, each after the name without parts and a slash.
+/// The parts of a bucket's name, each after the name without parts and a slash; and its size class,
+/// if it is one of a size class.
 pub fn named_parts(bucket: &str) -> impl Iterator<Item = String> + '_ {
     let parts = embedder::parts_of_name(bucket).split(',').filter(|part| !part.is_empty());
-    parts.map(|part| format!("{}/{part}", embedder::plain_name(bucket)))
+    let parts = parts.map(|part| format!("{}/{part}", embedder::plain_name(bucket)));
+    let size = bucket.split('/').take(1).filter(|name| is_size_class(name));
+    parts.chain(size.map(str::to_owned))
 }
 
 /// The name of a bucket without parts.

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use embedder::{Bucket, CapacityType, Resources, UNLIMITED};
-use traces::catalog::{CatalogFault, CatalogFile, GroupEntry, InstanceTypeEntry};
+use embedder::{Bucket, CapacityType, MicroDollars, Resources, UNLIMITED};
+use instances::{CatalogFault, CatalogFile, GroupEntry, InstanceTypeEntry};
 
 use super::group::{LaunchedBy, NodeGroup, OtherTypes};
 use super::labels::{INSTANCE_TYPE_LABEL, capacity_type};
@@ -22,7 +22,7 @@ pub fn file_groups(
     let mut groups = Vec::new();
     for (index, entry) in file.instance_types.iter().enumerate() {
         let fault = |(field, problem)| CatalogFault::Field { index, field, problem };
-        let bucket = entry.bucket().map_err(fault)?;
+        let bucket = entry.bucket(&file.prices).map_err(fault)?;
         let given = entry.groups.clone();
         let given = if given.is_empty() {
             vec![GroupEntry { name: bucket.name.clone(), ..GroupEntry::default() }]
@@ -59,6 +59,7 @@ fn node_group(
         labels.entry(placement_group_label.into()).or_insert_with(|| placement_group.clone());
     }
     Ok(NodeGroup {
+        size_class: None,
         other_types: OtherTypes::None,
         launched_by: LaunchedBy::Unknown,
         name,
@@ -81,11 +82,11 @@ fn node_group(
         // Karpenter's groups are its pools, so a file describes those of a cluster-autoscaler.
         estimate: Some(Resources {
             cpu_millis: entry
-                .cpu_millis
+                .cpu_capacity()
                 .map_or(UNLIMITED, |cpu| cpu.saturating_sub(KUBE_PROXY_MILLIS)),
             ..Resources::UNLIMITED
         }),
-        hourly: Some(bucket.hourly),
+        hourly: entry.price_per_hour.and_then(MicroDollars::from_dollars),
     })
 }
 

@@ -55,6 +55,9 @@ pub struct NodeGroup {
     /// The instance type that cluster-autoscaler assumes: of a mixed-instances policy, the first
     /// override's.
     pub instance_type: String,
+    /// The name of the size class, if the group launches any type of one. Its bucket has this name
+    /// in place of the instance type's.
+    pub size_class: Option<String>,
     /// The other instance types that the group launches. They have the same size as the first.
     /// Otherwise the group is left out, because its placeholders would have no single size.
     pub other_types: OtherTypes,
@@ -102,6 +105,17 @@ pub struct NodeGroup {
     pub hourly: Option<MicroDollars>,
 }
 
+impl NodeGroup {
+    /// The names of the instance types that the group launches.
+    pub fn instance_types(&self) -> impl Iterator<Item = &String> {
+        let others = match &self.other_types {
+            OtherTypes::SameSize(others) => Some(others),
+            OtherTypes::None | OtherTypes::OtherSizes => None,
+        };
+        [&self.instance_type].into_iter().chain(others.into_iter().flatten())
+    }
+}
+
 #[cfg(test)]
 impl NodeGroup {
     /// A group for tests: at most nine on-demand nodes, which cluster-autoscaler launches, without
@@ -110,6 +124,7 @@ impl NodeGroup {
         Self {
             name: name.into(),
             instance_type: instance_type.into(),
+            size_class: None,
             other_types: OtherTypes::None,
             launched_by: LaunchedBy::ClusterAutoscaler,
             capacity_type: CapacityType::OnDemand,

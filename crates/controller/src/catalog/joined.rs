@@ -30,9 +30,15 @@ pub fn joined(
     let of_pool = |labels: &BTreeMap<String, String>| -> Option<Vec<Option<String>>> {
         labels.contains_key(POOL_LABEL).then(|| keys.map(|key| labels.get(key).cloned()).into())
     };
-    let pools: HashMap<Vec<Option<String>>, &str> = groups
-        .iter()
-        .filter_map(|group| Some((of_pool(&group.labels)?, group.name.as_str())))
+    let with_type = |group: &NodeGroup, instance_type: &String| {
+        let mut labels = group.labels.clone();
+        labels.insert(INSTANCE_TYPE_LABEL.to_owned(), instance_type.clone());
+        labels
+    };
+    let pools = groups.iter().filter(|group| group.labels.contains_key(POOL_LABEL));
+    let pools = pools.flat_map(|group| group.instance_types().map(move |name| (group, name)));
+    let pools: HashMap<Vec<Option<String>>, &str> = pools
+        .filter_map(|(group, name)| Some((of_pool(&with_type(group, name))?, group.name.as_str())))
         .collect();
     if !groups_of.is_empty() || !pools.is_empty() {
         for (_, _, facts) in nodes.iter().filter(|(_, _, facts)| facts.ready && !facts.leaving) {

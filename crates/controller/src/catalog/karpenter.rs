@@ -1,16 +1,19 @@
 //! Groups of nodes from Karpenter's pools: one for each combination of instance type, capacity type
 //! and placement group that a pool lists.
 //!
-//! A pool that lists no instance types may launch any type. Its groups come only from its live
-//! nodes. The nodes of a static pool are room for pods: no pending pod launches one.
+//! A pool that lists no instance types may launch many. Its groups are of size classes: one for each
+//! size that batch pods of the cluster need. Its nodes of other sizes are room for pods, and so are
+//! those of a static pool: no pending pod launches one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use embedder::{AcceleratorKind, Resources, UNLIMITED};
+use instances::{SizeClass, size_classes, usable_memory};
 
+use super::alike::Comparison;
 use super::group::{LaunchedBy, NodeGroup, OtherTypes, Pool};
 use super::labels::{INSTANCE_TYPE_LABEL, ZONE_LABELS, capacity_type};
-use super::type_labels::labels_of_type;
+use super::type_labels::{is_known, labels_of_type};
 use crate::observe::{Choice, NodeClaim, NodeFacts, NodePool};
 
 /// Karpenter's label for the capacity type.
@@ -22,17 +25,14 @@ const CAPACITY_TYPES: [&str; 3] = ["on-demand", "reserved", "spot"];
 /// Karpenter's label for the pool of a node.
 pub const POOL_LABEL: &str = "karpenter.sh/nodepool";
 
-/// The share of a type's published memory that Karpenter assumes to be lost to the hypervisor
-/// (`vmMemoryOverheadPercent`), in thousandths.
-const MEMORY_LOST: u64 = 75;
-
 /// The share of CPU and memory that stays free in addition, in thousandths, until a NodeClaim shows
 /// Karpenter's estimate. Karpenter launches no node for a placeholder that exceeds its estimate,
 /// whereas a placeholder that is too small is replaced by a larger one later.
 ///
-/// The estimate is the capacity less the reservations that the provider computes: on AWS those of
-/// [`super::size::template`] (`kubeReservedResources` and `evictionThreshold` of its provider),
-/// with 100m of CPU in the kwok provider, and what a node class configures for the kubelet.
+/// The estimate is the capacity, of whose memory [`usable_memory`] is left, less the reservations
+/// that the provider computes: on AWS those of [`super::size::template`] (`kubeReservedResources`
+/// and `evictionThreshold` of its provider), with 100m of CPU in the kwok provider, and what a node
+/// class configures for the kubelet.
 const UNKNOWN: u64 = 50;
 
 /// Builds the groups of the pools. `live` are the nodes of the cluster.
@@ -40,24 +40,30 @@ pub fn pool_groups<'a>(
     pools: impl Iterator<Item = &'a NodePool>,
     claims: &[&NodeClaim],
     live: &[&NodeFacts],
-    placement_group_label: &str,
+    comparison: &Comparison<'_>,
 ) -> Vec<NodeGroup> {
-    pools.flat_map(|pool| groups(pool, claims, live, placement_group_label)).collect()
+    pools.flat_map(|pool| groups(pool, claims, live, comparison)).collect()
 }
 
 /// Whether a node belongs to one of the groups that [`pool_groups`] built.
 pub(super) fn is_of(node: &NodeFacts, groups: &[NodeGroup]) -> bool {
-    let same = |group: &NodeGroup, key: &str| node.labels.get(key) == group.labels.get(key);
-    node.labels.contains_key(POOL_LABEL)
-        && groups.iter().any(|group| same(group, POOL_LABEL) && same(group, INSTANCE_TYPE_LABEL))
+    let (Some(pool), Some(of)) =
+        (node.labels.get(POOL_LABEL), node.labels.get(INSTANCE_TYPE_LABEL))
+    else {
+        return false;
+    };
+    groups.iter().any(|group| {
+        group.labels.get(POOL_LABEL) == Some(pool) && group.instance_types().any(|name| name == of)
+    })
 }
 
 fn groups(
     pool: &NodePool,
     claims: &[&NodeClaim],
     live: &[&NodeFacts],
-    placement_group_label: &str,
+    comparison: &Comparison<'_>,
 ) -> Vec<NodeGroup> {
+    let placement_group_label = comparison.placement_group_label;
     let listed = |key: &str| pool.choices.get(key).and_then(Choice::values);
     let capacity_types: Vec<String> = match pool.choices.get(CAPACITY_LABEL) {
         // Without a requirement, Karpenter launches on demand.
@@ -72,52 +78,157 @@ fn groups(
         None => vec![pool.labels.get(placement_group_label)],
     };
     let mut groups = Vec::new();
-    for instance_type in listed(INSTANCE_TYPE_LABEL).into_iter().flatten() {
-        let Some(known) = hardware(instance_type, claims, live) else { continue };
-        let of_type = labels_of_type(instance_type, pool.class_group == EKS_CLASS);
-        let excluded = |(key, value): (&String, &String)| {
-            pool.choices.get(key).is_some_and(|choice| !choice.allows(value))
-        };
-        if of_type.iter().any(excluded) {
-            continue;
-        }
+    for launched in launched(pool, comparison) {
+        let Some(known) = launched.hardware(claims, live) else { continue };
         for bought in &capacity_types {
             for placement_group in &placement_groups {
                 let placed =
                     placement_group.map(|value| (placement_group_label.to_owned(), value.clone()));
-                let own = [
-                    (INSTANCE_TYPE_LABEL, instance_type),
-                    (CAPACITY_LABEL, bought),
-                    (POOL_LABEL, &pool.name),
-                ];
+                let own = [(CAPACITY_LABEL, bought), (POOL_LABEL, &pool.name)];
                 let own = own.map(|(key, value)| (key.to_owned(), value.clone()));
-                let labels = of_type.clone().into_iter().chain(pool.labels.clone());
+                let labels = launched.labels.clone().into_iter().chain(pool.labels.clone());
                 let labels = labels.chain(fixed(pool)).chain(placed).chain(own);
                 let place = placement_group.map(|value| (placement_group_label, value.as_str()));
-                groups.push(group(pool, labels.collect(), place, &known, claims));
+                groups.push(group(pool, &launched, labels.collect(), place, &known, claims));
             }
         }
     }
     groups
 }
 
+/// The instance types that a pool launches for one size of placeholder.
+#[derive(Clone, Debug)]
+pub(super) struct Launched {
+    /// The size class, unless the pool lists its instance types.
+    size_class: Option<String>,
+    /// The instance types, the cheapest first. At least one.
+    types: Vec<String>,
+    /// The labels that a node has whichever of the types it is.
+    pub(super) labels: BTreeMap<String, String>,
+    /// The labels in which the types differ, with their values.
+    pub(super) choices: BTreeMap<String, Choice>,
+}
+
+impl Launched {
+    pub(super) fn of_class(pool: &NodePool, class: &SizeClass) -> Self {
+        let types = class.types.iter().map(|known| known.name.to_owned());
+        Self::new(pool, Some(class.name.clone()), types.collect())
+    }
+
+    fn new(pool: &NodePool, size_class: Option<String>, types: Vec<String>) -> Self {
+        let mut values: BTreeMap<String, BTreeSet<Option<String>>> = BTreeMap::new();
+        let each: Vec<BTreeMap<String, String>> =
+            types.iter().map(|name| with_type_label(name, pool)).collect();
+        let keys: BTreeSet<&String> = each.iter().flatten().map(|(key, _)| key).collect();
+        for key in keys {
+            let of_key = each.iter().map(|labels| labels.get(key).cloned());
+            values.insert(key.clone(), of_key.collect());
+        }
+        let (mut labels, mut choices) = (BTreeMap::new(), BTreeMap::new());
+        for (key, values) in values {
+            match values.first() {
+                Some(Some(value)) if values.len() == 1 => drop(labels.insert(key, value.clone())),
+                _ => drop(choices.insert(key, Choice::any_of(values))),
+            }
+        }
+        Self { size_class, types, labels, choices }
+    }
+
+    /// The least resources of the instance types that are known, and the kind of accelerators.
+    pub(super) fn hardware(
+        &self,
+        claims: &[&NodeClaim],
+        live: &[&NodeFacts],
+    ) -> Option<(Resources, AcceleratorKind)> {
+        let known = self.types.iter().filter_map(|name| hardware(name, claims, live));
+        known.reduce(|(least, kind), (next, _)| (least.floor(next), kind))
+    }
+
+    fn has(&self, labels: &BTreeMap<String, String>) -> bool {
+        labels.get(INSTANCE_TYPE_LABEL).is_some_and(|name| self.types.contains(name))
+    }
+}
+
+/// What a pool launches: each type that it lists, or the size classes of the comparison of which it
+/// admits a type.
+fn launched(pool: &NodePool, comparison: &Comparison<'_>) -> Vec<Launched> {
+    if is_flexible(pool) {
+        let wanted = comparison.size_classes().filter_map(|name| size_classes().get(name));
+        let admitted = wanted.filter_map(|class| admitted(pool, class));
+        return admitted.map(|class| Launched::of_class(pool, &class)).collect();
+    }
+    let listed = pool.choices.get(INSTANCE_TYPE_LABEL).and_then(Choice::values);
+    let admitted = listed.into_iter().flatten().filter(|name| admits(pool, name));
+    admitted.map(|name| Launched::new(pool, None, vec![name.clone()])).collect()
+}
+
+/// Whether a pool selects instance types of AWS by their attributes, and lists none.
+pub(super) fn is_flexible(pool: &NodePool) -> bool {
+    let of_aws = || {
+        [EKS_CLASS, AWS_CLASS].contains(&pool.class_group.as_str())
+            || pool.choices.keys().any(|key| is_known(key))
+    };
+    let lists = pool.choices.get(INSTANCE_TYPE_LABEL).is_some_and(|of| of.values().is_some());
+    pool.replicas.is_none() && !lists && of_aws()
+}
+
+/// The types of a size class that a pool launches, if it launches any.
+pub(super) fn admitted(pool: &NodePool, class: &SizeClass) -> Option<SizeClass> {
+    let those = class.of_admitted(|known| admits(pool, known.name))?;
+    has_enough(pool, &those).then_some(those)
+}
+
+/// Whether a pool admits an instance type, as far as its labels are known.
+fn admits(pool: &NodePool, instance_type: &str) -> bool {
+    let labels = with_type_label(instance_type, pool);
+    pool.choices.iter().all(|(key, choice)| match labels.get(key) {
+        Some(value) => choice.allows(value),
+        // Of a type of the table, all labels with these names are known.
+        None => {
+            choice.allows_none()
+                || !is_known(key)
+                || instances::instance_type(instance_type).is_none()
+        }
+    })
+}
+
+/// Whether the types of a class have as many values of each label as the pool demands.
+fn has_enough(pool: &NodePool, class: &SizeClass) -> bool {
+    pool.min_values.iter().all(|(key, fewest)| {
+        let labels = class.types.iter().map(|known| with_type_label(known.name, pool));
+        let values: BTreeSet<String> = labels.filter_map(|mut labels| labels.remove(key)).collect();
+        // Labels such as the zone do not follow from the type.
+        values.is_empty() || u64::try_from(values.len()).unwrap_or(u64::MAX) >= *fewest
+    })
+}
+
+/// The labels of a node of an instance type that follow from the type, with that of the type.
+fn with_type_label(instance_type: &str, pool: &NodePool) -> BTreeMap<String, String> {
+    let mut labels = labels_of_type(instance_type, pool.class_group == EKS_CLASS);
+    labels.insert(INSTANCE_TYPE_LABEL.to_owned(), instance_type.to_owned());
+    labels
+}
+
+/// The API group of the node classes of Karpenter's provider for AWS.
+const AWS_CLASS: &str = "karpenter.k8s.aws";
+
 /// The API group of the node classes of EKS Auto Mode, whose labels have another prefix.
 const EKS_CLASS: &str = "eks.amazonaws.com";
 
 fn group(
     pool: &NodePool,
+    launched: &Launched,
     labels: BTreeMap<String, String>,
     placement_group: Option<(&str, &str)>,
     (capacity, accelerator_kind): &(Resources, AcceleratorKind),
     claims: &[&NodeClaim],
 ) -> NodeGroup {
-    let instance_type = labels[INSTANCE_TYPE_LABEL].clone();
+    let instance_type = launched.types.first().cloned().unwrap_or_default();
+    let others: BTreeSet<String> = launched.types.iter().skip(1).cloned().collect();
     let capacity_type = capacity_type(&labels).unwrap_or_default();
     // Karpenter places a pod only on a node whose estimated resources have room for it.
     let same = |claim: &&&NodeClaim| {
-        [INSTANCE_TYPE_LABEL, POOL_LABEL]
-            .iter()
-            .all(|key| claim.labels.get(*key) == labels.get(*key))
+        launched.has(&claim.labels) && claim.labels.get(POOL_LABEL) == labels.get(POOL_LABEL)
     };
     let estimate =
         claims.iter().filter(same).map(|claim| claim.allocatable).reduce(Resources::floor);
@@ -128,9 +239,14 @@ fn group(
     of_node.extend(devices.clone());
     let limited = Pool { name: pool.name.clone(), limits: pool.limits.clone(), of_node };
     NodeGroup {
-        name: name(pool, &labels, placement_group),
+        name: name(pool, launched, &labels, placement_group),
         instance_type,
-        other_types: OtherTypes::None,
+        size_class: launched.size_class.clone(),
+        other_types: if others.is_empty() {
+            OtherTypes::None
+        } else {
+            OtherTypes::SameSize(others)
+        },
         launched_by: if pool.replicas.is_some() {
             LaunchedBy::Nothing
         } else {
@@ -144,7 +260,7 @@ fn group(
         desired: 0,
         instances: BTreeSet::new(),
         described: true,
-        choices: choices(pool, &labels),
+        choices: choices(pool, &launched.choices, &labels),
         labels,
         taints: pool.taints.clone(),
         capacity: *capacity,
@@ -167,7 +283,7 @@ pub(super) fn launch(group: &mut NodeGroup, pool: &NodePool) {
             && (pool.choices.contains_key(key) || ZONE_LABELS.contains(&key.as_str()))
     };
     group.labels.retain(|key, _| !is_open(key));
-    group.choices = choices(pool, &group.labels);
+    group.choices = choices(pool, &BTreeMap::new(), &group.labels);
     let limited = Pool {
         name: pool.name.clone(),
         limits: pool.limits.clone(),
@@ -178,11 +294,12 @@ pub(super) fn launch(group: &mut NodeGroup, pool: &NodePool) {
     group.launched_by = LaunchedBy::Karpenter;
 }
 
-/// The name of a group: that of the pool, the instance type, the capacity type unless it is on
-/// demand, and the placement group. A placement group that is named as a capacity type is written
+/// The name of a group: that of the pool, the instance type or size class, the capacity type unless
+/// it is on demand, and the placement group. A placement group that is named as a capacity type is written
 /// with its label.
 fn name(
     pool: &NodePool,
+    launched: &Launched,
     labels: &BTreeMap<String, String>,
     placement_group: Option<(&str, &str)>,
 ) -> String {
@@ -191,15 +308,21 @@ fn name(
         let is_plain = !CAPACITY_TYPES.contains(&value);
         if is_plain { value.to_owned() } else { format!("{label}={value}") }
     });
-    let parts = [Some(&pool.name), labels.get(INSTANCE_TYPE_LABEL), bought, placed.as_ref()];
+    let size = launched.size_class.as_ref().or(launched.types.first());
+    let parts = [Some(&pool.name), size, bought, placed.as_ref()];
     parts.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join("/")
 }
 
 /// The labels of a new node that have no fixed value: those with requirements, and those of the
-/// zone, because Karpenter chooses a zone in which the pod may run.
-fn choices(pool: &NodePool, labels: &BTreeMap<String, String>) -> BTreeMap<String, Choice> {
+/// zone, because Karpenter chooses a zone in which the pod may run. `of_types` are those in which
+/// instance types differ.
+pub(super) fn choices(
+    pool: &NodePool,
+    of_types: &BTreeMap<String, Choice>,
+    labels: &BTreeMap<String, String>,
+) -> BTreeMap<String, Choice> {
     let zones = ZONE_LABELS.map(|key| (key.to_owned(), Choice::default()));
-    let all = zones.into_iter().chain(pool.choices.clone());
+    let all = zones.into_iter().chain(pool.choices.clone()).chain(of_types.clone());
     all.filter(|(key, _)| !labels.contains_key(key)).collect()
 }
 
@@ -231,7 +354,7 @@ impl Pool {
 }
 
 /// Labels for which a pool allows exactly one value.
-fn fixed(pool: &NodePool) -> impl Iterator<Item = (String, String)> + '_ {
+pub(super) fn fixed(pool: &NodePool) -> impl Iterator<Item = (String, String)> + '_ {
     pool.choices.iter().filter_map(|(key, choice)| {
         let mut values = choice.values()?;
         let first = values.next()?;
@@ -253,26 +376,23 @@ fn hardware(
     }
     // A degraded node has fewer accelerators than the others.
     let nodes = live.iter().filter(|node| node.ready && is_it(&node.labels));
-    let entry = traces::catalog::instance_type(instance_type);
+    let published = instances::instance_type(instance_type);
+    let of_table = published.and_then(|known| known.accelerators).and_then(|those| those.kind());
     if let Some(node) = nodes.max_by_key(|node| node.allocatable.accelerators) {
         // A device plugin may not have started, or offer the accelerators under another name.
-        let published = entry.as_ref().and_then(|entry| entry.accelerators).unwrap_or(0);
+        let published = published.map_or(0, |known| known.capacity().accelerators);
         let accelerators = node.allocatable.accelerators.max(published);
-        let kind = node.accelerator_kind.clone().unwrap_or_default();
+        let kind = node.accelerator_kind.clone().or(of_table).unwrap_or_default();
         return Some((Resources { accelerators, ..node.allocatable }, kind));
     }
-    let entry = entry?;
-    let less =
-        |whole: Option<u64>, lost: u64| whole.map_or(0, |whole| whole - whole / 1_000 * lost);
+    let capacity = published?.capacity();
+    let less_unknown = |amount: u64| amount - amount / 1_000 * UNKNOWN;
     let resources = Resources {
-        devices: embedder::Devices::NONE,
-        accelerators: entry.accelerators.unwrap_or(0),
-        cpu_millis: less(entry.cpu_millis, UNKNOWN),
-        memory_bytes: less(entry.memory_bytes, MEMORY_LOST + UNKNOWN),
-        ephemeral_bytes: UNLIMITED,
-        pods: entry.pods.unwrap_or(UNLIMITED),
+        cpu_millis: less_unknown(capacity.cpu_millis),
+        memory_bytes: less_unknown(usable_memory(capacity.memory_bytes)),
+        ..capacity
     };
-    Some((resources, AcceleratorKind::default()))
+    Some((resources, of_table.unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -309,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_pool_has_one_group_for_each_combination_of_choices() {
-        let groups = pool_groups([&pool()].into_iter(), &[], &[], "pg");
+        let groups = pool_groups([&pool()].into_iter(), &[], &[], &Comparison::by_taints("pg"));
         let line = |group: &NodeGroup| {
             let label = |key: &str| group.labels.get(key).cloned().unwrap_or_default();
             format!(
@@ -342,7 +462,8 @@ mod tests {
         }))
         .unwrap();
         let claim = NodeClaim::of(&claim).unwrap();
-        let groups = pool_groups([&pool()].into_iter(), &[&claim], &[], "pg");
+        let groups =
+            pool_groups([&pool()].into_iter(), &[&claim], &[], &Comparison::by_taints("pg"));
         assert_eq!(groups[0].estimate.map(|estimate| estimate.cpu_millis), Some(3_900));
         assert_eq!(groups[0].capacity.cpu_millis, 4_000);
     }
@@ -380,7 +501,7 @@ mod tests {
                 requirements.push(("pg", placed.clone()));
             }
             let pools = [pool_of("batch", &requirements), pool_of("other", &requirements)];
-            let groups = pool_groups(pools.iter(), &[], &[], "pg");
+            let groups = pool_groups(pools.iter(), &[], &[], &Comparison::by_taints("pg"));
             let places = if with_placement { placed.len() } else { 1 };
             prop_assert_eq!(groups.len(), 2 * types.len() * bought.len() * places);
             let names: BTreeSet<&String> = groups.iter().map(|group| &group.name).collect();
@@ -395,7 +516,12 @@ mod tests {
             (INSTANCE_TYPE_LABEL, list(&["m5.xlarge", "g5.xlarge"])),
             ("karpenter.k8s.aws/instance-category", list(&["g"])),
         ];
-        let groups = pool_groups([&pool_of("batch", &requirements)].into_iter(), &[], &[], "pg");
+        let groups = pool_groups(
+            [&pool_of("batch", &requirements)].into_iter(),
+            &[],
+            &[],
+            &Comparison::by_taints("pg"),
+        );
         let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
         assert_eq!(names, ["batch/g5.xlarge"]);
     }

@@ -21,6 +21,13 @@ pub(super) const ZONE_LABELS: [&str; 4] = [
     "topology.kubernetes.io/zone",
 ];
 
+/// The node labels of the region, under their present and former names.
+pub(super) const REGION_LABELS: [&str; 2] =
+    [REGION_LABEL, "failure-domain.beta.kubernetes.io/region"];
+
+/// The node label of the region.
+pub const REGION_LABEL: &str = "topology.kubernetes.io/region";
+
 /// The labels of spot nodes, as key and value.
 pub fn spot_labels() -> impl Iterator<Item = (&'static str, &'static str)> {
     CAPACITY_LABELS.into_iter().map(|(key, spot, _)| (key, spot))

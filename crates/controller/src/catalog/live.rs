@@ -72,6 +72,8 @@ pub fn live_groups(
 pub struct Launchers<'a> {
     /// The pools of Karpenter, by name.
     pub pools: BTreeMap<&'a str, &'a NodePool>,
+    /// Whether the pools without a list of instance types have groups of size classes.
+    pub has_size_classes: bool,
     /// Whether cluster-autoscaler reports groups of its own.
     pub cluster_autoscaler: bool,
 }
@@ -80,13 +82,15 @@ impl Launchers<'_> {
     /// Adds to a group of live nodes what its pool has: the values that labels may have, and the
     /// limits.
     fn describe(&self, group: &mut NodeGroup) {
-        let Self { pools, cluster_autoscaler } = self;
+        let Self { pools, has_size_classes, cluster_autoscaler } = self;
         let pool = match group.labels.get(karpenter::POOL_LABEL) {
             Some(name) => pools.get(name.as_str()).filter(|pool| pool.replicas.is_none()),
             None if pools.is_empty() || *cluster_autoscaler => return,
             None => None,
         };
-        if let Some(pool) = pool {
+        // Pods launch only the size classes of a flexible pool.
+        let flexible = pool.is_some_and(|pool| karpenter::is_flexible(pool));
+        if let Some(pool) = pool.filter(|_| !flexible || !has_size_classes) {
             karpenter::launch(group, pool);
         } else {
             group.launched_by = LaunchedBy::Nothing;
@@ -116,6 +120,7 @@ fn live_group(
         launched_by: LaunchedBy::Unknown,
         name: String::new(),
         instance_type: instance_type.into(),
+        size_class: None,
         other_types: OtherTypes::None,
         capacity_type,
         placement_group,

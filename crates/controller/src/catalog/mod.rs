@@ -6,6 +6,7 @@
 //! alike.rs      which groups are one bucket, and the names of buckets
 //! labels.rs     the node labels of instance type and capacity type
 //! karpenter.rs  groups of nodes from Karpenter's pools
+//! pool_classes.rs  the size classes of Karpenter's pools, and which of them pods need
 //! live.rs       groups of nodes from live nodes
 //! joined.rs     what live nodes add to the description of their group
 //! known.rs      what is known of the nodes of a group, also while it has none
@@ -26,6 +27,7 @@ mod known;
 mod labels;
 mod live;
 mod offers;
+mod pool_classes;
 mod price;
 mod size;
 mod type_labels;
@@ -37,6 +39,8 @@ pub use joined::joined;
 pub use karpenter::{POOL_LABEL, pool_groups};
 pub use known::{Known, Sizes};
 pub use labels::is_capacity_label;
-pub use labels::{INSTANCE_TYPE_LABEL, capacity_type, spot_labels};
+pub use labels::{INSTANCE_TYPE_LABEL, REGION_LABEL, capacity_type, spot_labels};
 pub use live::{Launchers, live_groups};
 pub use offers::{Offer, Offers, offers};
+pub use pool_classes::PoolClasses;
+pub use price::Pricing;

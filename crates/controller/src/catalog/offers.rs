@@ -7,12 +7,13 @@ use embedder::{
     AcceleratorKind, Bucket, BucketId, CapacityType, Catalog, CatalogError, DEVICES_MAX, Devices,
     Group, MicroDollars, Resources, UNLIMITED,
 };
+use instances::{Price, PriceSource};
 
 use super::alike::{Comparison, names, plain_name};
 use super::group::{LaunchedBy, NodeGroup, OtherTypes, Pool};
 use super::known::Sizes;
 use super::labels::{CAPACITY_LABELS, INSTANCE_TYPE_LABEL, capacity_type};
-use super::price::hourly;
+use super::price::Pricing;
 use super::size::{devices, observed_daemons, requested_devices, size, template};
 use crate::observe::{Choice, Constraints, Daemon, NodeFacts, NodeSlot, Nodes, Taint, units};
 
@@ -23,8 +24,8 @@ pub struct Offers {
     pub catalog: Catalog,
     /// The groups, by bucket and then by group, in the catalog's order.
     pub groups: Vec<Vec<Offer>>,
-    /// The buckets whose price is estimated from their size, because no source has it.
-    pub unpriced: BTreeSet<BucketId>,
+    /// Where the price of each bucket comes from.
+    pub prices: Vec<PriceSource>,
     /// Problems of groups, one message each.
     pub problems: Vec<String>,
 }
@@ -62,6 +63,21 @@ pub struct Offer {
     pub pins: BTreeMap<String, String>,
 }
 
+impl Offers {
+    /// The price of the bucket with this name.
+    pub fn price(&self, bucket: &str) -> Option<Price> {
+        let mut all = self.catalog.buckets().iter().zip(&self.prices);
+        let (bucket, source) = all.find(|(known, _)| known.name == bucket)?;
+        Some(Price { hourly: bucket.hourly, source: *source })
+    }
+
+    /// The buckets whose price is an estimate, because no source has it.
+    pub fn unpriced(&self) -> BTreeSet<BucketId> {
+        let sources = self.prices.iter().enumerate();
+        sources.filter(|(_, source)| !source.is_known()).map(|(id, _)| id).collect()
+    }
+}
+
 impl Offer {
     /// Whether a node of one of the group's instance types has the labels of the group.
     pub fn owns(&self, node: &NodeFacts) -> bool {
@@ -88,7 +104,7 @@ pub fn offers(
     groups: &[NodeGroup],
     nodes: &Nodes,
     daemons: &[Daemon],
-    comparison: &Comparison<'_>,
+    (comparison, pricing): (&Comparison<'_>, &Pricing<'_>),
     sizes: &mut Sizes,
 ) -> Result<Offers, CatalogError> {
     let mut problems = Vec::new();
@@ -101,7 +117,7 @@ pub fn offers(
     problems.extend(distinguished_by_taints_alone(&all, &pins));
     let mut pins = pins.into_iter();
     let mut offers: BTreeMap<String, Vec<Offer>> = BTreeMap::new();
-    let (mut made, mut estimated) = (Vec::new(), BTreeSet::new());
+    let (mut made, mut sources) = (Vec::new(), BTreeMap::new());
     for (name, merged) in names(&keys, comparison.named_parts).into_iter().zip(&merged) {
         let Some(Merged { first, capacity_type, .. }) = merged.first() else { continue };
         let (capacity_type, accelerator_kind) = (*capacity_type, first.accelerator_kind.clone());
@@ -125,11 +141,10 @@ pub fn offers(
             offer.requested_devices =
                 requested_devices(&one.first, sizes, allocatable.accelerators);
         }
-        if !is_priced(merged) {
-            estimated.insert(name.clone());
-        }
+        let Price { hourly, source } = price(merged, capacity_type, allocatable, pricing);
+        sources.insert(name.clone(), source);
         made.push(Bucket {
-            hourly: price(merged, capacity_type, allocatable),
+            hourly,
             groups: merged.iter().map(Merged::group).collect(),
             name: name.clone(),
             capacity_type,
@@ -144,15 +159,16 @@ pub fn offers(
         bucket.allocatable.devices = offered_devices(groups, &names);
     }
     let catalog = Catalog::with_devices(made, names)?;
-    let estimated = |bucket: &Bucket| estimated.contains(&bucket.name);
-    let unpriced = catalog.buckets().iter().enumerate();
-    let unpriced = unpriced.filter(|(_, bucket)| estimated(bucket)).map(|(id, _)| id).collect();
+    let source = |bucket: &Bucket| sources.get(&bucket.name).copied();
+    let prices =
+        catalog.buckets().iter().map(|bucket| source(bucket).unwrap_or(PriceSource::Estimate));
+    let prices = prices.collect();
     let groups = catalog
         .buckets()
         .iter()
         .map(|bucket| offers.remove(&bucket.name).unwrap_or_default())
         .collect();
-    Ok(Offers { catalog, groups, unpriced, problems })
+    Ok(Offers { catalog, groups, prices, problems })
 }
 
 /// The groups that can be used, by the name and the parts of their bucket. Adds a problem for each
@@ -191,7 +207,7 @@ fn alike(
             group.accelerator_kind = (*kind).clone();
         }
         let key = (
-            plain_name(&group.instance_type, capacity),
+            plain_name(group.size_class.as_ref().unwrap_or(&group.instance_type), capacity),
             comparison.parts(&group.accelerator_kind, &group.labels, &group.taints),
         );
         merge(alike.entry(key).or_default(), &group, capacity, problems);
@@ -254,7 +270,6 @@ struct Merged {
     members: Vec<String>,
     min: u64,
     max: u64,
-    price: Option<MicroDollars>,
 }
 
 impl Merged {
@@ -301,18 +316,13 @@ fn merge(
         return;
     }
     let members = vec![group.name.clone()];
-    let others = match &group.other_types {
-        OtherTypes::SameSize(others) => others.clone(),
-        OtherTypes::None | OtherTypes::OtherSizes => BTreeSet::new(),
-    };
     merged.push(Merged {
         first: group.clone(),
         capacity_type,
-        instance_types: others.into_iter().chain([group.instance_type.clone()]).collect(),
+        instance_types: group.instance_types().cloned().collect(),
         members,
         min: group.min,
         max: group.max,
-        price: group.hourly,
     });
 }
 
@@ -474,16 +484,17 @@ fn distinguished_by_taints_alone(
     problems
 }
 
-fn price(merged: &[Merged], capacity_type: CapacityType, allocatable: Resources) -> MicroDollars {
-    let given = merged.iter().find_map(|one| one.price);
-    let instance_type = merged.first().map_or("", |one| one.first.instance_type.as_str());
-    given.unwrap_or_else(|| hourly(instance_type, capacity_type, allocatable))
-}
-
-/// Whether the price of the instances is known, and not estimated from their size.
-fn is_priced(merged: &[Merged]) -> bool {
-    let listed = |one: &Merged| traces::catalog::instance_type(&one.first.instance_type).is_some();
-    merged.iter().any(|one| one.price.is_some() || listed(one))
+/// The price of an instance of a bucket: that of the group with the highest one, so that a limit in
+/// dollars holds.
+fn price(
+    merged: &[Merged],
+    capacity_type: CapacityType,
+    allocatable: Resources,
+    pricing: &Pricing<'_>,
+) -> Price {
+    let estimate = Price { hourly: MicroDollars(0), source: PriceSource::Estimate };
+    let prices = merged.iter().map(|one| pricing.of(&one.first, capacity_type, allocatable));
+    prices.max_by_key(|price| price.hourly).unwrap_or(estimate)
 }
 
 #[cfg(test)]

@@ -1,30 +1,55 @@
-//! The price of an instance: exact for the types of the table, else estimated from its resources.
-//!
-//! Prices rank the buckets and enforce the spend cap. For exact prices, use a catalog file.
+//! The price of an instance of a bucket.
 
-use embedder::{CapacityType, MicroDollars, Resources, UNLIMITED};
-use traces::catalog::instance_type;
+use embedder::{CapacityType, Resources};
+use instances::{Bought, Price, PriceRules};
 
-/// Dollars per hour of a CPU core. This and the next two prices are solved from AWS's prices of the
-/// M5 and G5 families in us-east-1.
-const CORE: f64 = 0.034;
+use super::group::{LaunchedBy, NodeGroup};
+use super::labels::{REGION_LABELS, ZONE_LABELS};
 
-/// Dollars per hour of a GiB of memory.
-const GIB: f64 = 0.0035;
+/// What the prices of instances depend on, apart from the instances.
+#[derive(Clone, Copy, Debug)]
+pub struct Pricing<'a> {
+    /// What the operator pays.
+    pub rules: &'a PriceRules,
+    /// The region of the cluster's nodes, if known. That of a group precedes it.
+    pub region: Option<&'a str>,
+}
 
-/// Dollars per hour of an accelerator.
-const ACCELERATOR: f64 = 0.8;
+impl Pricing<'_> {
+    /// The prices of the table for us-east-1.
+    pub fn of_table() -> Self {
+        static NONE: PriceRules = PriceRules(Vec::new());
+        Self { rules: &NONE, region: None }
+    }
 
-/// The price of a spot instance as a share of the on-demand price, in the long run.
-const SPOT_SHARE: f64 = 0.4;
-
-/// The price of an instance per hour: the table's, else estimated from its resources.
-pub(super) fn hourly(name: &str, capacity_type: CapacityType, has: Resources) -> MicroDollars {
-    let amount = |n: u64| if n == UNLIMITED { 0.0 } else { n as f64 };
-    let parts = CORE * amount(has.cpu_millis) / 1_000.0
-        + GIB * amount(has.memory_bytes) / f64::from(1 << 30)
-        + ACCELERATOR * amount(has.accelerators);
-    let on_demand = instance_type(name).map_or(parts, |entry| entry.price_per_hour);
-    let share = if capacity_type == CapacityType::Spot { SPOT_SHARE } else { 1.0 };
-    MicroDollars::from_dollars(on_demand * share).unwrap_or_default()
+    /// The price of an instance of a group whose nodes have `has` for pods. Of the types that
+    /// Karpenter launches, it is the cheapest, and of the others the first, because
+    /// cluster-autoscaler describes a group by it.
+    pub(super) fn of(
+        &self,
+        group: &NodeGroup,
+        capacity_type: CapacityType,
+        has: Resources,
+    ) -> Price {
+        let label =
+            |keys: &[&str]| keys.iter().find_map(|key| group.labels.get(*key)).map(String::as_str);
+        let of_type = |instance_type: &str| {
+            self.rules.price(&Bought {
+                instance_type,
+                capacity_type,
+                region: label(&REGION_LABELS).or(self.region),
+                zone: group.zone.as_deref().or_else(|| label(&ZONE_LABELS)),
+                has,
+                described: group.hourly,
+            })
+        };
+        let first = of_type(&group.instance_type);
+        if group.launched_by != LaunchedBy::Karpenter {
+            return first;
+        }
+        let others = group.instance_types().map(|name| of_type(name));
+        others.filter(|price| price.source.is_known()).fold(first, |cheapest, price| {
+            if price.hourly < cheapest.hourly { price } else { cheapest }
+        })
+    }
 }

@@ -229,26 +229,20 @@ fn assumed_by_cluster_autoscaler(group: &NodeGroup) -> Resources {
 /// The size of the first node of a group that has no nodes: the amounts of its tags, else its
 /// capacity less the kubelet's reservation.
 ///
-/// The reservation is that of Amazon's node images (`/etc/eks/bootstrap.sh`). Memory: 255 MiB, 11
-/// MiB per pod, and 100 MiB for the eviction threshold. CPU: 6 % of the first core, 1 % of the
-/// second, 0.5 % of the next two, and 0.25 % of the rest.
+/// [`instances::kept`] is that reservation. Of the memory that AWS publishes, the hypervisor and the
+/// kernel keep a share in addition. Karpenter's estimates have no such share any more.
 pub(super) fn template(group: &NodeGroup) -> Resources {
     let NodeGroup { capacity, resources: tags, accelerator_kind, .. } = group;
-    let pods = if capacity.pods == UNLIMITED { 110 } else { capacity.pods };
-    let kept_memory = (255 + 100 + 11 * pods.min(1_000)) * MIB;
-    let shares = [(1_000, 600), (1_000, 100), (2_000, 50), (UNLIMITED, 25)];
-    let mut left = if capacity.cpu_millis == UNLIMITED { 0 } else { capacity.cpu_millis };
-    let mut kept_cpu = 0;
-    for (step, per_myriad) in shares {
-        let part = left.min(step);
-        kept_cpu += (part * per_myriad).div_ceil(10_000);
-        left -= part;
-    }
+    let usable = match group.launched_by {
+        LaunchedBy::ClusterAutoscaler => instances::usable_memory(capacity.memory_bytes),
+        _ => capacity.memory_bytes,
+    };
+    let kept = instances::kept(*capacity);
     let less =
         |have: u64, kept: u64| if have == UNLIMITED { have } else { have.saturating_sub(kept) };
     let computed = Resources {
-        cpu_millis: less(capacity.cpu_millis, kept_cpu),
-        memory_bytes: less(capacity.memory_bytes, kept_memory),
+        cpu_millis: less(capacity.cpu_millis, kept.cpu_millis),
+        memory_bytes: less(usable, kept.memory_bytes),
         ..*capacity
     };
     let tagged = resources(tags, accelerator_kind.as_str());
@@ -271,19 +265,13 @@ pub(super) fn template(group: &NodeGroup) -> Resources {
 
 #[cfg(test)]
 mod tests {
+    use instances::{instance_type, instance_types};
+
     use super::*;
     use crate::catalog::Known;
-    use traces::catalog::{instance_type, instance_types};
 
     fn group(name: &str, launched_by: LaunchedBy, tags: &[(&str, &str)]) -> NodeGroup {
-        let entry = instance_type(name).unwrap();
-        let capacity = Resources {
-            accelerators: entry.accelerators.unwrap_or(0),
-            devices: embedder::Devices::NONE,
-            cpu_millis: entry.cpu_millis.unwrap(),
-            memory_bytes: entry.memory_bytes.unwrap(),
-            ..Resources::UNLIMITED
-        };
+        let capacity = instance_type(name).unwrap().capacity();
         NodeGroup {
             launched_by,
             resources: tags.iter().map(|&(name, text)| (name.into(), text.into())).collect(),
@@ -309,7 +297,8 @@ mod tests {
     /// pod of kube-proxy, or what a node has, whichever is less, and less the DaemonSets.
     #[test]
     fn cluster_autoscaler_launches_a_node_for_the_placeholder_of_every_type() {
-        for name in instance_types() {
+        for known in instance_types() {
+            let name = known.name;
             let group = group(name, LaunchedBy::ClusterAutoscaler, &[]);
             for daemons in [vec![], vec![of_kube_proxy(100)]] {
                 let found = size_of(&group, &daemons, &mut Sizes::new());

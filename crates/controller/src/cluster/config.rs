@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use demand::forecast::onnx;
 use history::Place;
+use instances::PriceRules;
 
 use super::acting::SimulateIfActed;
 use super::settings::Allowed;
-use crate::catalog::Comparison;
-use crate::observe::Scope;
+use crate::catalog::{Comparison, Pricing, REGION_LABEL};
+use crate::observe::{Scope, World};
 
 /// The controller's settings, which apply to all policies.
 pub struct Config {
@@ -32,6 +33,8 @@ pub struct Config {
     /// The launch latency in seconds that is used for a group until one of its launches was
     /// observed.
     pub launch_seconds: i64,
+    /// What the operator pays for instances.
+    pub prices: PriceRules,
     /// How long a node must be unneeded before the autoscaler removes it, in seconds.
     pub unneeded_seconds: i64,
     /// cluster-autoscaler's `--expendable-pods-priority-cutoff`.
@@ -48,6 +51,14 @@ pub struct Config {
 }
 
 impl Config {
+    /// What the prices of instances depend on. The region is that of the first node that has one.
+    pub(super) fn pricing<'a>(&'a self, world: &'a World) -> Pricing<'a> {
+        let labels = world.index.nodes().iter().map(|(_, _, facts)| &facts.labels);
+        let region =
+            labels.filter_map(|labels| labels.get(REGION_LABEL)).map(String::as_str).next();
+        Pricing { rules: &self.prices, region }
+    }
+
     /// How groups of nodes are compared, given the labels by which pods select nodes, and the parts
     /// that names of buckets had before.
     pub(super) fn comparison<'a>(

@@ -311,7 +311,7 @@ mod tests {
         Offers {
             catalog: testkit::catalog([("one", 8_000, 0.0)]),
             groups: vec![vec![offer]],
-            unpriced: std::collections::BTreeSet::new(),
+            prices: vec![instances::PriceSource::CatalogFile],
             problems: vec![],
         }
     }

@@ -18,6 +18,7 @@
 //! stale.rs              announcements that are out of date, because their watch fails
 //! standing.rs           the standing placeholders, and the writes that change them to the plan
 //! sources.rs            the source of the groups of nodes
+//! pod_sizes.rs          the size classes that pods need of pools that list no instance types
 //! templates.rs          the templates of placeholders
 //! shrinking.rs          by how much placeholders are smaller than their nodes
 //! launch_tracker.rs     detects launches that ended
@@ -59,6 +60,7 @@ mod if_acted;
 mod launch_latencies;
 mod launch_tracker;
 mod off_switch;
+mod pod_sizes;
 mod preempting;
 mod preemptions;
 mod remote_model;
@@ -103,6 +105,7 @@ pub use self::launch_latencies::LaunchLatencies;
 pub use self::launch_tracker::LaunchTracker;
 use self::off_switch::follow_off_switch;
 pub use self::off_switch::{switch_off, switch_on};
+use self::pod_sizes::PodSizes;
 pub use self::remote_model::RemoteModel;
 pub use self::reviews::{Access, Reviewer};
 pub use self::settings::{Allowed, BucketSelection, PolicySettings};
@@ -155,6 +158,8 @@ pub struct Controller {
     selected_labels: BTreeSet<String>,
     /// The parts that names of buckets have had, such as `team=a` in `m5.xlarge/team=a`.
     named_parts: BTreeSet<String>,
+    /// The size classes of pools without a list of instance types.
+    sizes: PodSizes,
     runs: BTreeMap<Key, PolicyController>,
     yielding: Yielding,
     stale: Stale,
@@ -193,6 +198,7 @@ impl Controller {
             groups,
             selected_labels: BTreeSet::new(),
             named_parts: BTreeSet::new(),
+            sizes: PodSizes::default(),
             runs: BTreeMap::new(),
             yielding: Yielding::default(),
             stale: Stale::default(),
@@ -265,7 +271,7 @@ impl Controller {
         self.read_selected_labels(&policies, &groups);
         let world = self.shared.world();
         let comparison = self.config.comparison(&self.selected_labels, &self.named_parts);
-        let mut offers = groups.offers(&world, &comparison)?;
+        let mut offers = groups.offers(&world, &comparison, &self.config.pricing(&world))?;
         offers.problems.extend(groups.problems.iter().cloned());
         Ok(offers)
     }
@@ -440,7 +446,7 @@ impl Controller {
         let is_full = world.scale_ups_reported.is_full(now);
         let patience = TimeDelta::seconds(patience);
         self.yielding.note(&world.index, &waits, patience, now, |waiting| {
-            let all = groups.offers(&world, &comparison);
+            let all = groups.offers(&world, &comparison, &self.config.pricing(&world));
             all.map_or_else(
                 |_| Relief::default(),
                 |all| relief(waiting, &world.index, &all, &backs_off, is_full),
@@ -476,7 +482,9 @@ impl Controller {
         let classes = classes.chain(announced.map(|(class, _)| class));
         let batch = classes.filter(|class| workloads.iter().any(|batch| batch.select(class)));
         let mut new = BTreeSet::new();
+        self.sizes.refresh(world.node_pools.values());
         for class in batch {
+            self.sizes.add(&class, &mut self.named_parts);
             let named = class.constraints.label_keys();
             let unknown = named.filter(|key| !self.selected_labels.contains(*key));
             let unknown = unknown.filter(|key| groups.have(key, &world));

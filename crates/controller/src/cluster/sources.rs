@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use base::clock;
+use instances::CatalogFile;
 use tokio::sync::watch;
-use traces::catalog::CatalogFile;
 
 use crate::catalog::{
-    Comparison, Launchers, NodeGroup, Offers, POOL_LABEL, Sizes, joined, live_groups, offers,
-    pool_groups,
+    Comparison, Launchers, NodeGroup, Offers, POOL_LABEL, Pricing, Sizes, joined, live_groups,
+    offers, pool_groups,
 };
 use crate::causes::chain;
 use crate::observe::{Shared, World};
@@ -159,13 +159,18 @@ impl Groups {
     ///
     /// # Errors
     /// The groups were never read, or there are none.
-    pub fn offers(&self, world: &World, comparison: &Comparison<'_>) -> anyhow::Result<Offers> {
+    pub fn offers(
+        &self,
+        world: &World,
+        comparison: &Comparison<'_>,
+        pricing: &Pricing<'_>,
+    ) -> anyhow::Result<Offers> {
         let (nodes, sizes) = (world.index.nodes(), &mut Sizes::default());
         let Some(groups) = self.with(world, comparison, sizes) else {
             anyhow::bail!(self.failing.clone().unwrap_or_default());
         };
         let daemons = world.index.daemons();
-        Ok(offers(&groups, nodes, &daemons, comparison, sizes)?)
+        Ok(offers(&groups, nodes, &daemons, (comparison, pricing), sizes)?)
     }
 
     /// The groups, with what their live and former nodes add; for [`GroupSource::Nodes`], they are
@@ -182,10 +187,10 @@ impl Groups {
         }
         let live: Vec<_> = nodes.iter().map(|(_, _, facts)| facts).collect();
         let claims: Vec<_> = world.node_claims.values().collect();
-        let label = comparison.placement_group_label;
-        let pools = pool_groups(world.node_pools.values(), &claims, &live, label);
+        let pools = pool_groups(world.node_pools.values(), &claims, &live, comparison);
         let launches = Launchers {
             pools: world.node_pools.values().map(|pool| (pool.name.as_str(), pool)).collect(),
+            has_size_classes: pools.iter().any(|group| group.size_class.is_some()),
             cluster_autoscaler: world.has_autoscaler_groups,
         };
         let of_nodes = live_groups(nodes, &pools, comparison, &launches);

@@ -124,7 +124,7 @@ fn warm(spec: &PlaceholdersSpec) -> Vec<Warm> {
 mod tests {
 
     use super::*;
-    use crate::catalog::{Comparison, NodeGroup, Sizes, offers};
+    use crate::catalog::{Comparison, NodeGroup, Pricing, Sizes, offers};
     use crate::observe::Index;
 
     #[track_caller]
@@ -174,7 +174,9 @@ mod tests {
         let mut check = |index: &Index, expected: u64| {
             let groups = std::slice::from_ref(&group);
             let comparison = Comparison::by_taints("place");
-            let offers = offers(groups, index.nodes(), &[], &comparison, &mut sizes).unwrap();
+            let offers =
+                offers(groups, index.nodes(), &[], (&comparison, &Pricing::of_table()), &mut sizes)
+                    .unwrap();
             let owner = Owner { namespace: String::new(), name: String::new(), uid: String::new() };
             let shrinking = Shrinking::default();
             let made = templates(&owner, &offers, &PlaceholdersSpec::default(), &shrinking);

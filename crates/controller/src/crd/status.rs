@@ -12,7 +12,8 @@ pub struct OverprovisioningPolicyStatus {
     /// The generation of the policy that this status describes.
     pub observed_generation: i64,
     /// `Ready`: whether the policy is applied. `Degraded`: whether there are problems, with the
-    /// worst as its reason.
+    /// worst as its reason. `PricesKnown`: whether each bucket has the price of its instance type
+    /// in the region of the cluster.
     pub conditions: Vec<StatusCondition>,
     /// Present demand over all buckets: the nodes that batch pods occupy or wait for.
     pub demand: u64,
@@ -83,7 +84,7 @@ pub struct TierStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusCondition {
-    /// The type of the condition: `Ready` or `Degraded`.
+    /// The type of the condition: `Ready`, `Degraded` or `PricesKnown`.
     #[serde(rename = "type")]
     pub type_: String,
     /// The status of the condition: `True`, `False` or `Unknown`.
@@ -106,6 +107,14 @@ pub struct StatusCondition {
 pub struct BucketStatus {
     /// The name of the bucket, such as `m5.xlarge` or `m5.xlarge/spot`.
     pub name: String,
+    /// The price of an instance in dollars per hour, such as `0.192`. Absent before the first
+    /// decision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price_per_hour: Option<String>,
+    /// Where the price comes from: `operator`, `catalog_file`, `table`, `other_region` or
+    /// `estimate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price_source: Option<String>,
     /// Present demand: the nodes that batch pods occupy or wait for.
     pub demand: u64,
     /// Announced demand: further nodes for gated pods and suspended jobs that will be released

@@ -4,6 +4,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource as _};
 use placeholders::Reason;
 
+use super::status::PRICES_KNOWN;
 use crate::crd::{
     BucketStatus, OverprovisioningPolicy, OverprovisioningPolicyStatus, RolloutPhase,
 };
@@ -78,7 +79,8 @@ pub(super) fn changed(
     status: &OverprovisioningPolicyStatus,
 ) -> Vec<News> {
     let mut news: Vec<News> = Vec::new();
-    for condition in &status.conditions {
+    // That a price is not known concerns no object, so it is no Event.
+    for condition in status.conditions.iter().filter(|known| known.type_ != PRICES_KNOWN) {
         let known = before.conditions.iter().find(|known| known.type_ == condition.type_);
         let same = known.is_some_and(|known| {
             (&known.status, &known.reason) == (&condition.status, &condition.reason)

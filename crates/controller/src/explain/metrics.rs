@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 
 use chrono::{DateTime, Utc};
-use embedder::MicroDollars;
 use history::LaunchEnd;
+use instances::Price;
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -53,6 +53,13 @@ struct OfTier {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
+struct OfPrice {
+    policy: String,
+    bucket: String,
+    source: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
 struct OfWrites {
     kind: &'static str,
     result: &'static str,
@@ -78,6 +85,7 @@ pub struct Metrics {
     unplaced: Family<OfPolicy, Gauge>,
     reasons: Family<OfReason, Gauge>,
     dollars: Family<OfBucket, Gauge<f64, AtomicU64>>,
+    prices: Family<OfPrice, Gauge<f64, AtomicU64>>,
     tick: Family<OfPolicy, Gauge>,
     last_tick: Family<OfPolicy, Gauge>,
     last_decision: Family<OfPolicy, Gauge>,
@@ -102,6 +110,7 @@ enum Labels {
     Bucket(OfBucket),
     HeldBack(OfReason),
     Tier(OfTier),
+    Price(OfPrice),
     Degraded(OfReason),
     Reason(OfReason),
     Policy(OfPolicy),
@@ -113,6 +122,7 @@ impl Labels {
             Self::Bucket(of) => &of.policy,
             Self::HeldBack(of) | Self::Degraded(of) | Self::Reason(of) => &of.policy,
             Self::Tier(of) => &of.policy,
+            Self::Price(of) => &of.policy,
             Self::Policy(of) => &of.policy,
         }
     }
@@ -134,6 +144,7 @@ impl Default for Metrics {
             unplaced: Family::default(),
             reasons: Family::default(),
             dollars: Family::default(),
+            prices: Family::default(),
             tick: Family::default(),
             last_tick: Family::default(),
             last_decision: Family::default(),
@@ -267,6 +278,11 @@ impl Metrics {
             "Price of the nodes that placeholders hold; 0 where it is unknown",
             self.dollars.clone(),
         );
+        registry.register(
+            "instance_dollars_per_hour",
+            "Price of an instance, by the source of the price",
+            self.prices.clone(),
+        );
         for (name, help, family) in [
             ("tick", "Time between two ticks of the policy", &self.tick),
             (
@@ -322,6 +338,7 @@ impl Metrics {
             unplaced,
             reasons,
             dollars,
+            prices,
             tick,
             last_tick,
             last_decision,
@@ -344,6 +361,8 @@ impl Metrics {
             drop(family.get_or_create(&OfBucket { policy: policy(), bucket: String::new() }));
         }
         drop(dollars.get_or_create(&OfBucket { policy: policy(), bucket: String::new() }));
+        let (bucket, source) = (String::new(), "");
+        drop(prices.get_or_create(&OfPrice { policy: policy(), bucket, source }));
         for family in [tick, last_tick, last_decision, unplaced] {
             drop(family.get_or_create(&OfPolicy { policy: policy() }));
         }
@@ -408,12 +427,15 @@ impl Metrics {
             ] {
                 family.get_or_create(&of).set(gauge(value));
             }
-            let price = outcome.offers.as_ref().and_then(|offers| {
-                let mut known = offers.catalog.buckets().iter();
-                known.find(|known| known.name == bucket.name).map(|known| known.hourly)
-            });
-            let dollars = price.map_or(0.0, MicroDollars::dollars) * bucket.ready as f64;
-            self.dollars.get_or_create(&of).set(dollars);
+            let price = outcome.offers.as_ref().and_then(|offers| offers.price(&bucket.name));
+            let dollars = price.map_or(0.0, |price| price.hourly.dollars());
+            self.dollars.get_or_create(&of).set(dollars * bucket.ready as f64);
+            if let Some(Price { source, .. }) = price {
+                let (bucket, source) = (bucket.name.clone(), source.label());
+                let of = OfPrice { policy: policy.clone(), bucket, source };
+                self.prices.get_or_create(&of).set(dollars);
+                set.insert(Labels::Price(of));
+            }
             set.insert(Labels::Bucket(of));
             *by_reason.entry(&bucket.reason).or_default() += 1;
         }
@@ -526,6 +548,7 @@ impl Metrics {
                 }
                 Labels::HeldBack(of) => drop(self.held_back.remove(of)),
                 Labels::Tier(of) => drop(self.tiers.remove(of)),
+                Labels::Price(of) => drop(self.prices.remove(of)),
                 Labels::Degraded(of) => drop(self.degraded.remove(of)),
                 Labels::Reason(of) => drop(self.reasons.remove(of)),
                 Labels::Policy(of) => {

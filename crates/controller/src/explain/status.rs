@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use embedder::{Resource, Shape, Unplaced};
+use instances::PriceSource;
 use placeholders::{Prices, Reason};
 
 use super::nodes::nodes;
+use crate::catalog::Offers;
 use crate::crd::{
     BucketStatus, GroupStatus, OverprovisioningPolicy, OverprovisioningPolicyStatus,
     StatusCondition, StepStatus, TierStatus, UnplacedStatus,
@@ -100,8 +102,11 @@ fn buckets(
             Reason::Expression => since,
             _ => Some(since.unwrap_or_else(|| rfc3339(now))),
         };
+        let price = offers.price(name);
         BucketStatus {
             name: name.clone(),
+            price_per_hour: price.map(|price| price.hourly.dollars().to_string()),
+            price_source: price.map(|price| price.source.label().into()),
             demand: turn.demand.present.get(id).copied().unwrap_or(0),
             announced: turn.demand.announced.get(id).copied().unwrap_or(0),
             outlook: quantiles.into_iter().chain([held]).collect(),
@@ -153,7 +158,8 @@ pub fn shape_text(shape: &Shape) -> String {
 }
 
 /// Builds the conditions. `Ready`: the policy is applied. `Degraded`: there is a problem, even if
-/// the policy is applied.
+/// the policy is applied. [`PRICES_KNOWN`]: each bucket has the price of its instance type in the
+/// region of the cluster.
 fn conditions(
     outcome: &Outcome,
     before: &OverprovisioningPolicyStatus,
@@ -175,8 +181,10 @@ fn conditions(
         None => ("False", "AllWell", "no problems".to_owned()),
         Some(fault) => ("True", fault.cause.label(), messages.join("; ")),
     };
+    let prices = outcome.offers.as_ref().map(|offers| (PRICES_KNOWN, prices_known(offers)));
     [("Ready", ready), ("Degraded", degraded)]
         .into_iter()
+        .chain(prices)
         .map(|(type_, (status, reason, message))| {
             let known = before
                 .conditions
@@ -194,6 +202,32 @@ fn conditions(
             }
         })
         .collect()
+}
+
+/// The type of the condition about prices.
+pub(super) const PRICES_KNOWN: &str = "PricesKnown";
+
+/// Status, reason and message of the condition about prices.
+fn prices_known(offers: &Offers) -> (&'static str, &'static str, String) {
+    let named = |source: PriceSource| -> Vec<&str> {
+        let all = offers.catalog.buckets().iter().zip(&offers.prices);
+        all.filter(|(_, found)| **found == source).map(|(bucket, _)| bucket.name.as_str()).collect()
+    };
+    let (estimated, elsewhere) = (named(PriceSource::Estimate), named(PriceSource::OtherRegion));
+    let give = "give them with --prices, or as prices of the chart";
+    if !estimated.is_empty() {
+        let message =
+            format!("the prices of {} are estimates from their size: {give}", estimated.join(", "));
+        ("False", "Estimated", message)
+    } else if !elsewhere.is_empty() {
+        let message = format!(
+            "the prices of {} are those of another region, because the table does not have those of the cluster's region: {give}",
+            elsewhere.join(", ")
+        );
+        ("False", "OtherRegion", message)
+    } else {
+        ("True", "Listed", "the price of each bucket is known".into())
+    }
 }
 
 fn rfc3339(time: DateTime<Utc>) -> String {

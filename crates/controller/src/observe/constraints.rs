@@ -134,7 +134,7 @@ impl Constraints {
         let Self { selector, terms, tolerations } = self;
         let has = |key: &str, value: &String| match labels.get(key) {
             Some(label) => label == value,
-            None => choices.get(key).is_some_and(|choice| choice.allows(value)),
+            None => choices.get(key).is_some_and(|choice| choice.can_be(value)),
         };
         let met = |requirement: &Requirement| {
             let choice =
@@ -240,6 +240,9 @@ pub struct Choice {
     among: Option<BTreeSet<String>>,
     /// The other requirements.
     requirements: Vec<Requirement>,
+    /// The values of which the node has any, whichever of them a pod selects. `None` stands for no
+    /// such label. Empty if the pod decides.
+    any_of: BTreeSet<Option<String>>,
 }
 
 /// The operators of the requirements of a pool, besides `In`. A requirement with another operator,
@@ -258,6 +261,18 @@ impl Choice {
         }
     }
 
+    /// Any of these values, so that only pods that accept all of them may run on the node. `None`
+    /// stands for no such label.
+    pub fn any_of(values: BTreeSet<Option<String>>) -> Self {
+        Self { any_of: values, ..Self::default() }
+    }
+
+    /// Whether a new node may lack the label.
+    pub fn allows_none(&self) -> bool {
+        self.among.is_none()
+            && self.requirements.iter().all(|requirement| value_meets(requirement, None))
+    }
+
     /// The values, ascending, if the requirements list them.
     pub fn values(&self) -> Option<impl Iterator<Item = &String>> {
         let among = self.among.as_ref()?;
@@ -270,9 +285,18 @@ impl Choice {
             && self.requirements.iter().all(|requirement| value_meets(requirement, Some(value)))
     }
 
+    /// Whether a pod that selects this value may run on the node.
+    fn can_be(&self, value: &String) -> bool {
+        let only = |any: &Option<String>| any.as_ref() == Some(value);
+        if self.any_of.is_empty() { self.allows(value) } else { self.any_of.iter().all(only) }
+    }
+
     /// Whether one of the values meets the requirement of a pod.
     fn can_meet(&self, requirement: &Requirement) -> bool {
         let Requirement { operator, values, .. } = requirement;
+        if !self.any_of.is_empty() {
+            return self.any_of.iter().all(|value| value_meets(requirement, value.as_ref()));
+        }
         match (self.values(), operator.as_str()) {
             (Some(mut own), _) => own.any(|value| value_meets(requirement, Some(value))),
             (None, "In") => values.iter().any(|value| self.allows(value)),

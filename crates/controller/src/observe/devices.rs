@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use base::quantity::units;
+
 use super::objects::PodSpec;
-use super::quantity::units;
 
 /// One thing that a pod needs beyond the resources that every node has.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

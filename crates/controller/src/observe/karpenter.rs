@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use base::quantity::{millis, units};
 use embedder::{AcceleratorKind, Resources};
 use kube::ResourceExt as _;
 use kube::core::DynamicObject;
@@ -12,7 +13,6 @@ use super::constraints::Choice;
 use super::devices::amounts;
 use super::objects::Taint;
 use super::objects::{NodeTaint, Requirement, quantities};
-use super::quantity::{millis, units};
 use super::requests::{kind_in, resources};
 
 /// A `NodePool` of `karpenter.sh/v1`.
@@ -26,6 +26,9 @@ pub struct NodePool {
     pub taints: Vec<Taint>,
     /// The values that a node may have, by label: the requirements.
     pub choices: BTreeMap<String, Choice>,
+    /// By label, the fewest values that the instance types for a new node must have, so that the
+    /// autoscaler can choose.
+    pub min_values: BTreeMap<String, u64>,
     /// The most that all nodes of the pool have together, by the name of the resource: `cpu` in
     /// thousandths of a core, `nodes` the number of nodes, any other in whole units.
     pub limits: BTreeMap<String, u64>,
@@ -75,10 +78,18 @@ struct PoolMeta {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PoolNode {
-    requirements: Vec<Requirement>,
+    requirements: Vec<PoolRequirement>,
     taints: Vec<NodeTaint>,
     #[serde(rename = "nodeClassRef")]
     node_class_ref: NodeClassRef,
+}
+
+#[derive(Deserialize)]
+struct PoolRequirement {
+    #[serde(flatten)]
+    requirement: Requirement,
+    #[serde(default, rename = "minValues")]
+    min_values: Option<u64>,
 }
 
 #[derive(Default, Deserialize)]
@@ -104,8 +115,10 @@ impl NodePool {
             serde_json::from_value(object.data.get("spec")?.clone()).ok()?;
         let PoolNode { requirements, taints, node_class_ref } = template.spec;
         let mut choices: BTreeMap<String, Choice> = BTreeMap::new();
-        for requirement in &requirements {
+        let mut fewest = BTreeMap::new();
+        for PoolRequirement { requirement, min_values } in &requirements {
             choices.entry(requirement.key.clone()).or_default().require(requirement);
+            fewest.extend(min_values.map(|number| (requirement.key.clone(), number)));
         }
         let limit = |(name, quantity): (String, String)| {
             let amount = if name == "cpu" { millis(&quantity) } else { units(&quantity) };
@@ -117,6 +130,7 @@ impl NodePool {
             labels: template.metadata.labels,
             taints: taints.into_iter().map(taint).collect(),
             choices,
+            min_values: fewest,
             limits: limits.into_iter().filter_map(limit).collect(),
             class_group: node_class_ref.group,
             replicas,

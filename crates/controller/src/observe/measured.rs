@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use base::quantity::{millis, units};
 use chrono::{DateTime, Utc};
 use usage::{PodMeasurements, PodUsage};
 
 use super::objects::{Key, PodMetrics, time};
-use super::quantity::{millis, units};
 
 /// The most pods that are measured at the same time. Each takes half a kilobyte, or at most four if
 /// its CPU varies by orders of magnitude. Further pods are not measured.

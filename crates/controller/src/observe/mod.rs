@@ -3,7 +3,6 @@
 //!
 //! ```text
 //! objects.rs       the fields that Prophet reads of Kubernetes objects
-//! quantity.rs      Kubernetes quantities, exact
 //! requests.rs      the resources that a pod takes of a node
 //! devices.rs       what a pod needs beyond the resources that every node has
 //! admission.rs     what the API server adds to the pods of a template
@@ -45,7 +44,6 @@ mod nodes;
 mod objects;
 mod obstacle;
 mod optional;
-mod quantity;
 mod requests;
 mod scale_up_events;
 mod schedule;
@@ -60,6 +58,7 @@ mod written;
 pub use admission::Admission;
 pub(crate) use announced::ANNOUNCED_SECONDS;
 pub use announced::{AnnouncedPods, Announcement, Held};
+pub use base::quantity::{millis, units};
 pub use class::{ClassId, Classes, PodClass, Priority, Role};
 pub use constraints::{Choice, Constraints};
 pub use devices::Device;
@@ -76,7 +75,6 @@ pub use objects::{
     BatchJob, CronJob, DaemonSet, JobSet, Key, KueueWorkload, Node, Pod, PodSpec, Requirement,
     Taint,
 };
-pub use quantity::{millis, units};
 pub use requests::{PodRequests, kind_in, requests, resources};
 pub use scale_up_events::{NoScaleUp, ScaleUpReports};
 pub use schedule::Schedule;

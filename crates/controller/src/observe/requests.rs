@@ -7,16 +7,20 @@
 
 use std::collections::BTreeMap;
 
+use base::quantity::{millis, units};
 use embedder::{AcceleratorKind, Resources};
 
 use super::devices::amounts;
 use super::objects::{Container, ContainerStatus, Pod, PodSpec, is_condition};
-use super::quantity::{millis, units};
 
 /// Resource names that count as accelerators. If a pod requests several, the first one in this list
 /// counts.
-pub(super) const ACCELERATORS: [&str; 4] =
-    [AcceleratorKind::NVIDIA, AcceleratorKind::AMD, AcceleratorKind::NEURON, "habana.ai/gaudi"];
+pub(super) const ACCELERATORS: [&str; 4] = [
+    AcceleratorKind::NVIDIA,
+    AcceleratorKind::AMD,
+    AcceleratorKind::NEURON,
+    AcceleratorKind::GAUDI,
+];
 
 /// What a pod takes of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

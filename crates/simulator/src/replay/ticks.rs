@@ -101,14 +101,14 @@ impl Ticker<'_> {
 mod tests {
     use super::*;
     use crate::replay::offered;
-    use traces::catalog::{CatalogFile, default_types};
+    use traces::default_types;
     use traces::{Recipe, generate};
 
     /// The demand of each tick equals the value of the series of offered demand at its time.
     #[test]
     fn ticks_are_samples_of_offered_demand() {
         let jobs = generate(&Recipe { days: 2, ..Recipe::default() });
-        let catalog = CatalogFile { instance_types: default_types(&jobs) }.catalog().unwrap();
+        let catalog = default_types(&jobs).catalog().unwrap();
         let workload = Workload::new(&jobs, &catalog);
         let series = offered(&workload, &catalog, SchedulerKind::Pack);
         let at = |bucket: usize, time: i64| {

@@ -7,9 +7,9 @@ use embedder::{
     AcceleratorKind, BucketId, BucketSet, CapacityType, Catalog, Gang, PodRequest, Resources,
     Shape, Unfit, VirtualInstance, split, virtual_instance,
 };
+use instances::why_unfit;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use traces::catalog::why_unfit;
 use traces::{Admits, Job, Work};
 
 /// The index of a class in [`Workload::classes`].

@@ -13,6 +13,7 @@ use controller::observe::{Scope, WATCH_SECONDS};
 use demand::forecast::onnx;
 use embedder::MicroDollars;
 use history::Place;
+use instances::PriceRules;
 use kube::Client;
 use placeholders::Ceiling;
 
@@ -66,6 +67,10 @@ pub(super) struct ClusterArgs {
     /// Read the groups of nodes from a YAML file [default: derive them from the live nodes]
     #[arg(long, value_name = "FILE", env = "PROPHET_CATALOG")]
     catalog: Option<PathBuf>,
+    /// What you pay for instances, as YAML: prices by instance type, or a percentage [default: the
+    /// prices of the catalog file, else those of the built-in table]
+    #[arg(long, value_name = "FILE", env = "PROPHET_PRICES")]
+    prices: Option<PathBuf>,
     /// The node label whose value is the node's placement group
     #[arg(
         long,
@@ -195,6 +200,11 @@ impl ClusterArgs {
         }
         let data = self.data.as_deref().map(Place::open).transpose()?;
         let source = self.source().await?;
+        let prices = match (&self.prices, &source) {
+            (Some(path), _) => input::prices(path)?,
+            (None, GroupSource::File(file)) => file.prices.clone(),
+            (None, _) => PriceRules::default(),
+        };
         let config = Config {
             scope: Scope {
                 namespaces: self.namespaces.or_default(&client),
@@ -210,6 +220,7 @@ impl ClusterArgs {
             record_names: self.record_names,
             placement_group_label: self.placement_group_label,
             startup_taints: self.startup_taints.into_iter().collect(),
+            prices,
             launch_seconds: self.launch_latency.as_seconds(),
             unneeded_seconds: self.scale_down_unneeded_time.as_seconds(),
             priority_cutoff: self.expendable_pods_priority_cutoff,

@@ -1,5 +1,6 @@
 //! `prophet catalog` without a subcommand: lists the buckets that a cluster offers.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use anyhow::{Context as _, bail};
@@ -7,6 +8,7 @@ use controller::catalog::{Offer, Offers};
 use controller::cluster::{Controller, Leadership};
 use controller::explain::Explain;
 use embedder::{Bucket, CapacityType, Resource, UNLIMITED};
+use instances::PriceSource;
 use serde_json::{Value, json};
 
 use super::args::{ClusterArgs, PATIENCE, block_on};
@@ -36,18 +38,18 @@ pub(in crate::cli) fn run(args: ListArgs) -> anyhow::Result<()> {
             ),
         }
     })?;
-    let pairs = offers.catalog.buckets().iter().zip(&offers.groups);
     match args.output {
         OutputFormat::Json => {
+            let all = offers.catalog.buckets().iter().zip(&offers.groups).zip(&offers.prices);
             let buckets: Vec<Value> =
-                pairs.map(|(bucket, groups)| as_json(bucket, groups)).collect();
+                all.map(|((bucket, groups), source)| as_json(bucket, groups, *source)).collect();
             output::print_json(&json!({"buckets": buckets, "problems": offers.problems}))
         }
         OutputFormat::Table => output::print(&as_table(&offers)),
     }
 }
 
-fn as_json(bucket: &Bucket, offers: &[Offer]) -> Value {
+fn as_json(bucket: &Bucket, offers: &[Offer], source: PriceSource) -> Value {
     let resources: serde_json::Map<String, Value> = Resource::ALL
         .into_iter()
         .zip(bucket.allocatable.components())
@@ -63,7 +65,7 @@ fn as_json(bucket: &Bucket, offers: &[Offer]) -> Value {
     });
     json!({
         "name": bucket.name, "capacity_type": bucket.capacity_type, "allocatable": resources,
-        "dollars_per_hour": bucket.hourly.dollars(), "groups": groups.collect::<Vec<_>>(),
+        "dollars_per_hour": bucket.hourly.dollars(), "price_source": source, "groups": groups.collect::<Vec<_>>(),
     })
 }
 
@@ -103,6 +105,13 @@ fn as_table(offers: &Offers) -> String {
             bucket.hourly.dollars(),
             groups.join(", ")
         );
+    }
+    let sources: BTreeSet<PriceSource> = offers.prices.iter().copied().collect();
+    for source in sources {
+        let all = offers.catalog.buckets().iter().zip(&offers.prices);
+        let names = all.filter(|(_, of)| **of == source).map(|(bucket, _)| bucket.name.as_str());
+        let names: Vec<&str> = names.collect();
+        let _ = writeln!(text, "prices of {}: {}", names.join(", "), source.in_words());
     }
     for problem in &offers.problems {
         let _ = writeln!(text, "! {problem}");

@@ -7,6 +7,7 @@ use controller::crd::{
     BucketStatus, GroupStatus, Mode, OverprovisioningPolicyStatus, RolloutStatus, StepStatus,
 };
 use controller::observe::StoredPolicy;
+use instances::PriceSource;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
 use serde::Serialize;
@@ -126,6 +127,8 @@ pub(super) fn describe(
 fn describe_bucket(bucket: &BucketStatus, text: &mut String) {
     let BucketStatus {
         name,
+        price_per_hour,
+        price_source,
         demand,
         announced,
         outlook,
@@ -140,6 +143,10 @@ fn describe_bucket(bucket: &BucketStatus, text: &mut String) {
         groups,
     } = bucket;
     let _ = writeln!(text, "  {name}: {placeholders} -> {target} placeholders, {ready} on nodes");
+    if let (Some(dollars), Some(source)) = (price_per_hour, price_source) {
+        let source = PriceSource::of_label(source).map_or(source.clone(), PriceSource::in_words);
+        let _ = writeln!(text, "    price: ${dollars} an hour, from {source}");
+    }
     let _ = writeln!(text, "    demand {demand} nodes, {announced} more announced");
     let quantiles: Vec<String> =
         outlook.iter().map(|(name, nodes)| format!("{name} {nodes}")).collect();

@@ -19,14 +19,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use base::span::Span;
-use clap::builder::PossibleValuesParser;
 use demand::forecast::onnx;
 use embedder::Catalog;
+use instances::CatalogFile;
 use placeholders::Objective;
 use simulator::replay::Workload;
 use simulator::{LaunchLatency, NamedPolicy, SimulationSettings, TimePoint, WAIT_SECONDS_MAX};
-use traces::catalog::{CatalogFile, default_types, instance_type, instance_types};
-use traces::{Admits, Trace};
+use traces::{Admits, Trace, default_types};
 
 use self::networks::{check_network, check_paper, usable};
 use self::recorded::RecordedLog;
@@ -72,11 +71,14 @@ pub(super) struct LogArgs {
     until: Option<TimePoint>,
     /// AWS instance types from the built-in table [default: types that suit the log]
     #[arg(long, value_name = "TYPE", value_delimiter = ',', conflicts_with = "catalog",
-          value_parser = PossibleValuesParser::new(instance_types()), hide_possible_values = true)]
+          value_parser = input::instance_type)]
     pub(super) instance_type: Vec<String>,
     /// The instance types on offer, as YAML
     #[arg(long, value_name = "FILE")]
     pub(super) catalog: Option<PathBuf>,
+    /// What you pay for instances, as YAML: prices by instance type, or a percentage
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
     /// Replaces the price of waiting: the fraction of pods that wait at most one scan with
     /// ensemble, and the quantile that other methods hold
     #[arg(long, visible_alias = "service-level", value_name = "Q", value_parser = quantile)]
@@ -188,8 +190,8 @@ impl LogArgs {
         if let Some(path) = &self.catalog {
             settings.catalog = Some(input::catalog(path)?);
         } else if !self.instance_type.is_empty() {
-            let types = self.instance_type.iter().filter_map(|name| instance_type(name)).collect();
-            settings.catalog = Some(CatalogFile { instance_types: types });
+            let names = self.instance_type.iter().map(String::as_str);
+            settings.catalog = Some(CatalogFile::of_types(names));
         }
         if let Some(path) = &self.model {
             settings.model = Some(path.display().to_string());
@@ -237,14 +239,11 @@ impl LogArgs {
         let end = window.1.saturating_add(WAIT_SECONDS_MAX);
         trace.jobs.retain(|job| job.submit < end);
         check_span(&trace, Some(window), settings.tick)?;
-        let catalog = {
-            let entries = || CatalogFile { instance_types: default_types(&trace.jobs) };
-            settings
-                .catalog
-                .get_or_insert_with(entries)
-                .catalog()
-                .context("the catalog is invalid")?
-        };
+        let file = settings.catalog.get_or_insert_with(|| default_types(&trace.jobs));
+        if let Some(path) = &self.prices {
+            file.prices = input::prices(path)?;
+        }
+        let catalog = file.catalog().context("the catalog is invalid")?;
         check_constants(&settings, &catalog)?;
         check_paper(&settings, &catalog, self.onnx_runtime.as_deref())?;
         let named = self.settings.as_ref().map(|path| path.display().to_string());

@@ -5,21 +5,9 @@ use aws_sdk_ec2::types::{
     NetworkCardInfo, NetworkInfo, NeuronInfo, VCpuInfo,
 };
 use embedder::{AcceleratorKind, Resources, UNLIMITED};
-use traces::catalog::InstanceTypeEntry;
+use instances::pods_max;
 
 const MIB: u64 = 1 << 20;
-
-/// EKS's limit of pods on a node of up to 30 vCPUs.
-const PODS_MAX: u64 = 110;
-
-/// EKS's limit of pods on a node of more than 30 vCPUs.
-const PODS_MAX_LARGE: u64 = 250;
-
-/// The most vCPUs to which [`PODS_MAX`] applies. Larger types have [`PODS_MAX_LARGE`].
-const LARGE_VCPUS: u64 = 30;
-
-/// The resource name of Habana's accelerators, as their device plugin registers it.
-const GAUDI: &str = "habana.ai/gaudi";
 
 /// The resources of an instance type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,19 +58,20 @@ impl Hardware {
         }
     }
 
-    /// The resources of an instance type by Prophet's own table, all of whose types have Intel or
-    /// AMD processors and, if they have accelerators, NVIDIA's.
-    pub(super) fn of_table(instance_type: &str) -> Option<Self> {
-        let InstanceTypeEntry { accelerators, cpu_millis, memory_bytes, pods, .. } =
-            traces::catalog::instance_type(instance_type)?;
+    /// The resources of an instance type by the built-in table.
+    pub(super) fn of_table(name: &str) -> Option<Self> {
+        let known = instances::instance_type(name)?;
+        let Resources { accelerators, memory_bytes, pods, .. } = known.capacity();
+        let kind = known.accelerators.and_then(|those| those.kind());
+        let unknown = known.accelerators.filter(|_| kind.is_none());
         Some(Self {
-            architecture: Some("amd64"),
-            vcpus: cpu_millis? / 1_000,
-            memory_bytes: memory_bytes?,
-            pods: pods?,
-            accelerators: accelerators.unwrap_or(0),
-            accelerator_kind: AcceleratorKind::new(AcceleratorKind::NVIDIA),
-            unknown_maker: None,
+            architecture: Some(known.architecture),
+            vcpus: known.vcpus,
+            memory_bytes,
+            pods,
+            accelerators,
+            accelerator_kind: kind.unwrap_or_default(),
+            unknown_maker: unknown.map(|those| those.maker.to_owned()),
         })
     }
 
@@ -129,7 +118,7 @@ fn accelerators(info: &InstanceTypeInfo) -> Result<Option<(u64, &'static str)>, 
         let kind = match first.manufacturer().unwrap_or_default() {
             "NVIDIA" => AcceleratorKind::NVIDIA,
             "AMD" => AcceleratorKind::AMD,
-            "Habana" => GAUDI,
+            "Habana" => AcceleratorKind::GAUDI,
             other => return Err(other.into()),
         };
         // A type with a fraction of a GPU has a count of 0 and a logical count of 1. Its node
@@ -151,23 +140,15 @@ fn accelerators(info: &InstanceTypeInfo) -> Result<Option<(u64, &'static str)>, 
     }
 }
 
-/// The most pods on a node, from the addresses that the VPC CNI assigns.
-///
-/// Each interface of the default network card has one address for itself and the others for pods.
-/// Two more pods use the host's address. EKS's limit for this many vCPUs applies as well. Clusters
-/// that count otherwise set the tag `resources/pods`.
+/// The most pods on a node: [`pods_max`] of the default network card. Clusters that count otherwise
+/// set the tag `resources/pods`.
 fn pods(network: Option<&NetworkInfo>, vcpus: u64) -> u64 {
-    let max = if vcpus > LARGE_VCPUS { PODS_MAX_LARGE } else { PODS_MAX };
-    let Some(network) = network else { return max };
+    let Some(network) = network else { return pods_max(0, 0, vcpus) };
     let card = network.default_network_card_index();
     let card = network.network_cards().iter().find(|each| each.network_card_index() == card);
     let interfaces = card.and_then(NetworkCardInfo::maximum_network_interfaces);
     let interfaces = count(interfaces.or(network.maximum_network_interfaces()));
-    let addresses = count(network.ipv4_addresses_per_interface());
-    if interfaces == 0 || addresses == 0 {
-        return max;
-    }
-    interfaces.saturating_mul(addresses - 1).saturating_add(2).min(max)
+    pods_max(interfaces, count(network.ipv4_addresses_per_interface()), vcpus)
 }
 
 fn count(number: Option<impl Into<i64>>) -> u64 {

@@ -109,6 +109,7 @@ fn node_group(
         launched_by: LaunchedBy::ClusterAutoscaler,
         name: name.into(),
         instance_type,
+        size_class: None,
         other_types,
         capacity_type,
         placement_group: group.placement_group().map(Into::into).or(placement_group),

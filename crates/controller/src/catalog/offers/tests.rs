@@ -6,7 +6,7 @@ use embedder::{Resources, UNLIMITED};
 use serde_json::{Value, json};
 
 use super::super::{Known, Launchers, OtherTypes, joined, live_groups};
-use super::{Comparison, NodeGroup, Offers, Sizes, offers};
+use super::{Comparison, NodeGroup, Offers, Pricing, Sizes, offers};
 use crate::observe::Index;
 
 const LABEL: &str = "placement-group";
@@ -57,7 +57,7 @@ fn of_selected(nodes: &[Value], selected: &[&str], sizes: &mut Sizes) -> Offers 
     with_comparison(selected, |comparison| {
         let groups: Vec<NodeGroup> =
             live_groups(index.nodes(), &[], comparison, &Launchers::default());
-        offers(&groups, index.nodes(), &[], comparison, sizes).unwrap()
+        offers(&groups, index.nodes(), &[], (comparison, &Pricing::of_table()), sizes).unwrap()
     })
 }
 
@@ -270,7 +270,14 @@ fn a_group_of_several_types_is_a_bucket_only_if_they_have_one_size() {
         let mixed = NodeGroup { other_types, ..group("mixed", &[], true) };
         let groups = [group("plain", &[], true), mixed];
         with_comparison(&[], |comparison| {
-            offers(&groups, index(&[]).nodes(), &[], comparison, &mut Sizes::new()).unwrap()
+            offers(
+                &groups,
+                index(&[]).nodes(),
+                &[],
+                (comparison, &Pricing::of_table()),
+                &mut Sizes::new(),
+            )
+            .unwrap()
         })
     };
     let types = |offers: &Offers| -> Vec<Vec<String>> {
@@ -392,7 +399,8 @@ fn check_daemons(daemons: &[Value], sizes: &mut Sizes, steps: &[(&[Value], u64)]
         let made = with_comparison(&[], |comparison| {
             let groups = vec![group("a", &["i-a", "i-a2"], true)];
             let groups = joined(groups, index.nodes(), comparison, sizes);
-            offers(&groups, index.nodes(), &daemons, comparison, sizes).unwrap()
+            offers(&groups, index.nodes(), &daemons, (comparison, &Pricing::of_table()), sizes)
+                .unwrap()
         });
         assert_eq!(made.catalog.buckets()[0].allocatable.cpu_millis, *expected);
     }
@@ -435,7 +443,14 @@ fn a_group_that_cannot_be_used_leaves_out_itself_alone() {
     large.labels.insert("node.kubernetes.io/instance-type".into(), "m5.2xlarge".into());
     let groups = [twice.clone(), twice, inverted, large];
     let made = with_comparison(&[], |comparison| {
-        offers(&groups, index(&[]).nodes(), &[], comparison, &mut Sizes::new()).unwrap()
+        offers(
+            &groups,
+            index(&[]).nodes(),
+            &[],
+            (comparison, &Pricing::of_table()),
+            &mut Sizes::new(),
+        )
+        .unwrap()
     });
     let names: Vec<&str> =
         made.catalog.buckets().iter().flat_map(|bucket| &bucket.groups).map(|g| &*g.name).collect();

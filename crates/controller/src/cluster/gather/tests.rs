@@ -38,7 +38,7 @@ fn offers() -> Arc<Offers> {
     Arc::new(Offers {
         catalog: testkit::catalog_of([bucket]),
         groups: vec![vec![offer]],
-        unpriced: BTreeSet::new(),
+        prices: Vec::new(),
         problems: vec![],
     })
 }
@@ -521,7 +521,7 @@ fn spot_offers() -> Arc<Offers> {
         catalog: Catalog::new(vec![on_demand, spot]).unwrap(),
         // The spot bucket costs less, so it comes first.
         groups: vec![vec![offer], plain.groups[0].clone()],
-        unpriced: BTreeSet::new(),
+        prices: Vec::new(),
         problems: vec![],
     })
 }

@@ -9,15 +9,16 @@ use base::clock;
 use chrono::{DateTime, TimeDelta, Utc};
 use demand::forecast::onnx;
 use embedder::MicroDollars;
+use instances::{CatalogFile, InstanceTypeEntry, PriceRules, Reserved, instance_type};
 use placeholders::{BUCKET_ANNOTATION, Ceiling, GROUP_ANNOTATION};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use traces::catalog::{CatalogFile, InstanceTypeEntry, instance_type};
 
 use super::api::Api;
 use super::step::{Step, container};
 use crate::catalog::INSTANCE_TYPE_LABEL;
+use crate::cluster::pod_sizes::PodSizes;
 use crate::cluster::sources::Groups;
 use crate::cluster::trusted_clock::Now;
 use crate::cluster::{Allowed, Config, Controller, GroupSource, Health, Leadership, Looked};
@@ -246,7 +247,7 @@ impl Cluster {
     }
 
     async fn read_groups(&mut self, groups: &Value) -> anyhow::Result<()> {
-        let mut file = CatalogFile { instance_types: Vec::new() };
+        let mut file = CatalogFile::default();
         for (name, fields) in groups.as_object().into_iter().flatten() {
             self.maxima.extend(fields["max"].as_u64().map(|max| (name.clone(), max)));
             let mut group = fields.clone();
@@ -255,7 +256,9 @@ impl Cluster {
             let of = of.as_str().context("expected the type of a group")?;
             let capacity = fields.remove("capacityType").unwrap_or_else(|| json!("on-demand"));
             fields.insert("name".into(), json!(name));
-            let mut entry = instance_type(of).with_context(|| format!("unknown type {of}"))?;
+            let known = instance_type(of).with_context(|| format!("unknown type {of}"))?;
+            // Nodes reserve nothing, so that sizes are easy to read.
+            let mut entry = InstanceTypeEntry { reserved: Reserved::default(), ..known.entry() };
             entry.capacity_type = read(&capacity)?;
             let alike = |known: &&mut InstanceTypeEntry| {
                 known.name == entry.name && known.capacity_type == entry.capacity_type
@@ -295,7 +298,8 @@ impl Cluster {
     }
 
     fn write_node(&mut self, name: &str, of: &str, fields: &Value) -> anyhow::Result<()> {
-        let size = instance_type(of).with_context(|| format!("unknown instance type {of}"))?;
+        let known = instance_type(of).with_context(|| format!("unknown instance type {of}"))?;
+        let size = known.entry();
         let cpu = size.cpu_millis.unwrap_or(0);
         let mut allocatable = json!({
             "cpu": format!("{cpu}m"), "memory": size.memory_bytes.unwrap_or(0).to_string(),
@@ -475,6 +479,7 @@ fn controller(
         record_names: false,
         placement_group_label: LABEL.into(),
         startup_taints: BTreeSet::new(),
+        prices: PriceRules::default(),
         launch_seconds: 120,
         unneeded_seconds: 600,
         priority_cutoff: -10,
@@ -491,6 +496,7 @@ fn controller(
         groups: groups.subscribe(),
         selected_labels: BTreeSet::new(),
         named_parts: BTreeSet::new(),
+        sizes: PodSizes::default(),
         runs: BTreeMap::new(),
         yielding: <_>::default(),
         stale: <_>::default(),

@@ -10,7 +10,10 @@ use crate::outcome::KeptPlaceholders;
 /// use, and their cost, which counts towards the operator's limits.
 pub(super) fn kept(stands: &Stands, context: &TurnContext<'_>) -> KeptPlaceholders {
     let comparison = context.config.comparison(context.selected_labels, context.named_parts);
-    let offers = context.groups.offers(&context.shared.world(), &comparison).ok();
+    let world = context.shared.world();
+    let pricing = context.config.pricing(&world);
+    let offers = context.groups.offers(&world, &comparison, &pricing).ok();
+    drop(world);
     let mut kept = KeptPlaceholders::default();
     for (name, replicas) in stands.groups() {
         let buckets = offers.iter().flat_map(|offers| {

@@ -222,7 +222,7 @@ impl PolicyController {
         settings.policy.limits.outer = OuterLimits {
             operator: context.left,
             yielding: self.cap(&context.yielding, offers, &observation.observed.standing),
-            unpriced: offers.unpriced.clone(),
+            unpriced: offers.unpriced(),
             rollout_percent,
             adds_none: context.many_not_ready,
         };

@@ -38,7 +38,7 @@ impl PolicyController {
             faults.add(Cause::OverlappingBuckets, message);
         }
         let daemons = world.index.daemons();
-        match offers(&ours, nodes, &daemons, &comparison, sizes) {
+        match offers(&ours, nodes, &daemons, (&comparison, &config.pricing(&world)), sizes) {
             Ok(made) => {
                 if self.offers.as_deref() != Some(&made) {
                     self.offers = Some(Arc::new(made));

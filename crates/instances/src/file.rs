@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 
 use base::input;
 use base::input::YamlError;
+use base::quantity;
 use embedder::{
     AcceleratorKind, Bucket, CapacityType, Catalog, CatalogError, Group, MicroDollars, Resources,
     UNLIMITED,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+use crate::price::{Bought, PriceRules};
+use crate::table;
 
 /// The instance types on offer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -16,9 +20,13 @@ use serde::{Deserialize, Serialize};
 pub struct CatalogFile {
     /// The instance types, in any order.
     pub instance_types: Vec<InstanceTypeEntry>,
+    /// What is paid for them. The rules override the prices of the entries.
+    #[serde(default, skip_serializing_if = "PriceRules::is_empty")]
+    pub prices: PriceRules,
 }
 
-/// One instance type. An absent resource is unlimited, except accelerators: absent means none.
+/// One instance type. An absent resource is unlimited, except accelerators: absent means none. An
+/// entry without any resource has those of AWS's instance type of that name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InstanceTypeEntry {
@@ -33,20 +41,31 @@ pub struct InstanceTypeEntry {
     /// CPU in thousandths of a core, including what is reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_millis: Option<u64>,
+    /// The same as a quantity, such as `"16"` or `500m`, in place of `cpu_millis`. In thousandths.
+    #[serde(default, skip_serializing, deserialize_with = "millis")]
+    pub cpu: Option<u64>,
     /// Memory in bytes, including what is reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
+    /// The same as a quantity, such as `64Gi`, in place of `memory_bytes`. In bytes.
+    #[serde(default, skip_serializing, deserialize_with = "units")]
+    pub memory: Option<u64>,
     /// Local disk (ephemeral storage) in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ephemeral_bytes: Option<u64>,
+    /// The same as a quantity, such as `100Gi`, in place of `ephemeral_bytes`. In bytes.
+    #[serde(default, skip_serializing, deserialize_with = "units")]
+    pub ephemeral_storage: Option<u64>,
     /// The most pods on a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<u64>,
     /// Resources reserved for the kubelet and the system.
     #[serde(default)]
     pub reserved: Reserved,
-    /// Price of an instance in dollars per hour.
-    pub price_per_hour: f64,
+    /// Price of an instance in dollars per hour. That of AWS's instance type of the name when
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price_per_hour: Option<f64>,
     /// How instances are bought. On demand when absent.
     #[serde(default)]
     pub capacity_type: CapacityType,
@@ -102,10 +121,52 @@ pub enum CatalogFault {
         /// Why the value is invalid.
         problem: String,
     },
+    /// A rule of the prices is invalid.
+    #[error("prices[{index}].{field}: {problem}")]
+    Rule {
+        /// The position of the rule, from 0.
+        index: usize,
+        /// The name of the field.
+        field: &'static str,
+        /// Why the value is invalid.
+        problem: String,
+    },
     /// Each entry can be read, but the catalog is not valid: it is empty, a name is given twice, or
     /// a minimum is above its maximum.
     #[error(transparent)]
     Together(#[from] CatalogError),
+}
+
+/// A quantity in thousandths of its unit.
+fn millis<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    quantity_of(from, quantity::millis)
+}
+
+/// A quantity in whole units.
+fn units<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    quantity_of(from, quantity::units)
+}
+
+fn quantity_of<'de, D: Deserializer<'de>>(
+    from: D,
+    parse: fn(&str) -> Option<u64>,
+) -> Result<Option<u64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Given {
+        Whole(u64),
+        Decimal(f64),
+        Text(String),
+    }
+    let text = match Given::deserialize(from)? {
+        Given::Whole(number) => number.to_string(),
+        Given::Decimal(number) => number.to_string(),
+        Given::Text(text) => text,
+    };
+    let found = parse(text.trim());
+    let fault =
+        || de::Error::custom(format!("expected a quantity such as 16 or 64Gi, got {text:?}"));
+    found.map(Some).ok_or_else(fault)
 }
 
 impl CatalogFault {
@@ -115,6 +176,9 @@ impl CatalogFault {
         match self {
             Self::Field { index, field, problem } => {
                 (format!("instanceTypes[{index}].{field}"), problem.clone())
+            }
+            Self::Rule { index, field, problem } => {
+                (format!("prices[{index}].{field}"), problem.clone())
             }
             Self::Together(problem) => ("instanceTypes".into(), problem.to_string()),
         }
@@ -139,9 +203,21 @@ impl CatalogFile {
         }
     }
 
+    /// A file of these instance types.
+    pub fn new(instance_types: Vec<InstanceTypeEntry>) -> Self {
+        Self { instance_types, prices: PriceRules::default() }
+    }
+
+    /// A file of AWS's instance types with these names. Names that the table does not have are left
+    /// out.
+    pub fn of_types<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let known = names.into_iter().filter_map(table::instance_type);
+        Self::new(known.map(table::InstanceType::entry).collect())
+    }
+
     /// The file of a catalog.
     pub fn of(catalog: &Catalog) -> Self {
-        Self { instance_types: catalog.buckets().iter().map(InstanceTypeEntry::of).collect() }
+        Self::new(catalog.buckets().iter().map(InstanceTypeEntry::of).collect())
     }
 
     /// Builds the catalog.
@@ -149,9 +225,16 @@ impl CatalogFile {
     /// # Errors
     /// An invalid value, or a catalog that is not valid as a whole.
     pub fn catalog(&self) -> Result<Catalog, CatalogFault> {
+        if let Some((index, field, problem)) = self.prices.fault() {
+            return Err(CatalogFault::Rule { index, field, problem });
+        }
         let entries = self.instance_types.iter().enumerate();
         let buckets = entries.map(|(index, entry)| {
-            entry.bucket().map_err(|(field, problem)| CatalogFault::Field { index, field, problem })
+            entry.bucket(&self.prices).map_err(|(field, problem)| CatalogFault::Field {
+                index,
+                field,
+                problem,
+            })
         });
         Ok(Catalog::new(buckets.collect::<Result<_, _>>()?)?)
     }
@@ -187,27 +270,26 @@ impl InstanceTypeEntry {
             memory_bytes: limited(memory_bytes),
             ephemeral_bytes: limited(ephemeral_bytes),
             pods: limited(pods),
-            price_per_hour: bucket.hourly.dollars(),
+            price_per_hour: Some(bucket.hourly.dollars()),
             groups: bucket.groups.iter().map(group).collect(),
             ..Self::default()
         }
     }
 
-    /// The bucket of this instance type.
+    /// The bucket of this instance type, at the price that follows from `prices`.
     ///
     /// # Errors
     /// The field that is invalid, and the problem.
-    pub fn bucket(&self) -> Result<Bucket, (&'static str, String)> {
-        let Self { name, capacity_type, price_per_hour, .. } = self;
+    pub fn bucket(&self, prices: &PriceRules) -> Result<Bucket, (&'static str, String)> {
+        let Self { name, capacity_type, .. } = self;
         if name.trim().is_empty() {
             return Err(("name", "is empty".into()));
         }
-        let hourly = MicroDollars::from_dollars(*price_per_hour).ok_or_else(|| {
-            (
-                "pricePerHour",
-                format!("expected a price of 0 to a billion dollars, got {price_per_hour}"),
-            )
-        })?;
+        let of_table = || self.of_table().and_then(|known| known.accelerator_kind);
+        let kind = self.accelerator_kind.clone().or_else(of_table);
+        let kind = kind.as_deref().unwrap_or(AcceleratorKind::NVIDIA);
+        let allocatable = self.allocatable()?;
+        let hourly = self.hourly(prices, allocatable)?;
         let name = match capacity_type {
             CapacityType::OnDemand => name.clone(),
             // `/spot` follows the instance type, before what distinguishes the bucket from others.
@@ -216,31 +298,89 @@ impl InstanceTypeEntry {
                 Some((instance_type, parts)) => format!("{instance_type}/spot/{parts}"),
             },
         };
-        let kind = self.accelerator_kind.as_deref().unwrap_or(AcceleratorKind::NVIDIA);
         Ok(Bucket {
             capacity_type: *capacity_type,
             accelerator_kind: AcceleratorKind::new(kind),
-            allocatable: self.allocatable()?,
+            allocatable,
             hourly,
             groups: self.groups(&name),
             name,
         })
     }
 
-    fn allocatable(&self) -> Result<Resources, (&'static str, String)> {
-        let Self {
-            accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods, reserved, ..
-        } = self;
-        if [accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods]
-            .into_iter()
-            .all(Option::is_none)
-        {
-            return Err((
-                "cpuMillis",
-                "give at least one of accelerators, cpuMillis, memoryBytes, ephemeralBytes, pods"
-                    .into(),
-            ));
+    /// The price of an instance for one hour.
+    fn hourly(
+        &self,
+        prices: &PriceRules,
+        has: Resources,
+    ) -> Result<MicroDollars, (&'static str, String)> {
+        let described = self.price_per_hour.map(|dollars| {
+            MicroDollars::from_dollars(dollars)
+                .ok_or_else(|| format!("expected a price of 0 to a billion dollars, got {dollars}"))
+        });
+        let described = described.transpose().map_err(|problem| ("pricePerHour", problem))?;
+        let price = prices.price(&Bought {
+            instance_type: &self.name,
+            capacity_type: self.capacity_type,
+            region: None,
+            zone: None,
+            has,
+            described,
+        });
+        if !price.source.is_known() {
+            let problem =
+                "is missing, and no price of this instance type is known: give dollars per hour";
+            return Err(("pricePerHour", problem.into()));
         }
+        Ok(price.hourly)
+    }
+
+    /// AWS's instance type of the name, if this entry gives no resource.
+    fn of_table(&self) -> Option<Self> {
+        let gives_none = self.amounts().is_none();
+        gives_none
+            .then(|| table::instance_type(&self.name))
+            .flatten()
+            .map(table::InstanceType::entry)
+    }
+
+    /// The resources including what is reserved. `None` if the entry gives none.
+    fn amounts(&self) -> Option<[Option<u64>; 5]> {
+        let amounts = [
+            self.accelerators,
+            self.cpu_millis.or(self.cpu),
+            self.memory_bytes.or(self.memory),
+            self.ephemeral_bytes.or(self.ephemeral_storage),
+            self.pods,
+        ];
+        amounts.iter().any(Option::is_some).then_some(amounts)
+    }
+
+    /// The CPU including what is reserved, in thousandths of a core. `None` is unlimited.
+    pub fn cpu_capacity(&self) -> Option<u64> {
+        self.of_table().map_or_else(|| self.cpu_millis.or(self.cpu), |known| known.cpu_millis)
+    }
+
+    fn allocatable(&self) -> Result<Resources, (&'static str, String)> {
+        for (field, both) in [
+            ("cpu", self.cpu.is_some() && self.cpu_millis.is_some()),
+            ("memory", self.memory.is_some() && self.memory_bytes.is_some()),
+            (
+                "ephemeralStorage",
+                self.ephemeral_storage.is_some() && self.ephemeral_bytes.is_some(),
+            ),
+        ] {
+            if both {
+                return Err((field, "is given twice, as a quantity and as a number".into()));
+            }
+        }
+        let of_table = self.of_table();
+        let Self { reserved, .. } = of_table.as_ref().unwrap_or(self);
+        let amounts = of_table.as_ref().unwrap_or(self).amounts();
+        let Some([accelerators, cpu_millis, memory_bytes, ephemeral_bytes, pods]) = amounts else {
+            let problem = "give at least one of accelerators, cpu, memory, ephemeralStorage, pods, or the name of an instance type of AWS";
+            return Err(("name", problem.into()));
+        };
         let less = |field, have: Option<u64>, reserved: u64| match have {
             None => Ok(UNLIMITED),
             Some(have) => have
@@ -250,8 +390,8 @@ impl InstanceTypeEntry {
         Ok(Resources {
             devices: embedder::Devices::NONE,
             accelerators: accelerators.unwrap_or(0),
-            cpu_millis: less("reserved.cpuMillis", *cpu_millis, reserved.cpu_millis)?,
-            memory_bytes: less("reserved.memoryBytes", *memory_bytes, reserved.memory_bytes)?,
+            cpu_millis: less("reserved.cpuMillis", cpu_millis, reserved.cpu_millis)?,
+            memory_bytes: less("reserved.memoryBytes", memory_bytes, reserved.memory_bytes)?,
             ephemeral_bytes: ephemeral_bytes.unwrap_or(UNLIMITED),
             pods: pods.unwrap_or(UNLIMITED),
         })
@@ -295,7 +435,7 @@ mod tests {
         );
         check(
             "instanceTypes:\n- name: a\n  cpuMillis: 1\n",
-            "f:2: instanceTypes[0].pricePerHour: is missing",
+            "f:2: instanceTypes[0].pricePerHour: is missing, and no price of this instance type is known: give dollars per hour",
         );
         check(
             "instanceTypes:\n- name: a\n  cpuMillis: x\n  pricePerHour: 1\n",
@@ -303,7 +443,7 @@ mod tests {
         );
         check(
             "instanceTypes:\n- {name: a, pricePerHour: 1}\n",
-            "f:2: instanceTypes[0].cpuMillis: give at least one of accelerators, cpuMillis, memoryBytes, ephemeralBytes, pods",
+            "f:2: instanceTypes[0].name: give at least one of accelerators, cpu, memory, ephemeralStorage, pods, or the name of an instance type of AWS",
         );
         check(
             "instanceTypes:\n- name: a\n  cpuMillis: 1\n  pricePerHour: -1\n",
@@ -325,6 +465,48 @@ mod tests {
             "instanceTypes: []\n",
             "f:1: instanceTypes: a catalog needs at least one instance type",
         );
+    }
+
+    #[test]
+    fn faults_of_quantities_and_prices_contain_line_and_field() {
+        check(
+            "instanceTypes:\n- name: a\n  cpu: 4 cores\n  pricePerHour: 1\n",
+            "f:3: instanceTypes[0].cpu: expected a quantity such as 16 or 64Gi, got \"4 cores\"",
+        );
+        check(
+            "instanceTypes:\n- name: a\n  cpu: 4\n  cpuMillis: 4000\n  pricePerHour: 1\n",
+            "f:3: instanceTypes[0].cpu: is given twice, as a quantity and as a number",
+        );
+        check(
+            "instanceTypes:\n- name: m5.xlarge\nprices:\n- family: m5\n  percent: -3\n",
+            "f:5: prices[0].percent: expected 0 to 1000 percent, got -3",
+        );
+    }
+
+    #[test]
+    fn an_instance_type_of_aws_needs_only_its_name() {
+        let text = "instanceTypes: [{name: m7i.xlarge}, {name: p5.48xlarge, capacityType: spot}]\nprices: [{family: m7i, percent: 50}]\n";
+        let catalog = CatalogFile::parse(text, "f").unwrap().catalog().unwrap();
+        let found: Vec<_> = catalog
+            .buckets()
+            .iter()
+            .map(|bucket| {
+                let has = bucket.allocatable;
+                (bucket.name.as_str(), has.accelerators, has.cpu_millis, bucket.hourly.dollars())
+            })
+            .collect();
+        let expected = [("m7i.xlarge", 0, 3_920, 0.1008), ("p5.48xlarge/spot", 8, 191_450, 22.016)];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn amounts_may_be_quantities() {
+        let text = |amounts| format!("instanceTypes: [{{name: a, {amounts}, pricePerHour: 1}}]");
+        let parse = |text: &str| CatalogFile::parse(text, "f").unwrap().catalog().unwrap();
+        let numbers =
+            parse(&text("cpuMillis: 1500, memoryBytes: 68719476736, ephemeralBytes: 1000"));
+        assert_eq!(parse(&text("cpu: 1500m, memory: 64Gi, ephemeralStorage: 1k")), numbers);
+        assert_eq!(parse(&text("cpu: 1.5, memory: \"64Gi\", ephemeralStorage: 1000")), numbers);
     }
 
     #[test]

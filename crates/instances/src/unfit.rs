@@ -66,12 +66,11 @@ mod tests {
     use embedder::Shape;
 
     use super::*;
-    use crate::catalog::{CatalogFile, instance_type};
+    use crate::CatalogFile;
 
     #[track_caller]
     fn check(requests: Resources, kind: &str, expected: &str) {
-        let types = ["m5.24xlarge", "g5.48xlarge"].into_iter().filter_map(instance_type);
-        let catalog = CatalogFile { instance_types: types.collect() }.catalog().unwrap();
+        let catalog = CatalogFile::of_types(["m5.24xlarge", "g5.48xlarge"]).catalog().unwrap();
         let kind = AcceleratorKind::new(kind);
         let unfit = catalog.buckets_for(&Shape::new(requests, kind.clone())).unwrap_err();
         assert_eq!(why_unfit(unfit, requests, &kind, &catalog), expected);
@@ -90,12 +89,12 @@ mod tests {
         check(
             Resources { cpu_millis: 200_500, ..none },
             "nvidia.com/gpu",
-            "a pod requests 200.5 CPUs, and the largest instance type on offer, g5.48xlarge, has 192 CPUs",
+            "a pod requests 200.5 CPUs, and the largest instance type on offer, g5.48xlarge, has 191.45 CPUs",
         );
         check(
             Resources { memory_bytes: 1 << 40, ..gpus(1) },
             "nvidia.com/gpu",
-            "a pod requests 1024.0 GiB of memory, and the largest instance type on offer, g5.48xlarge, has 768.0 GiB of memory",
+            "a pod requests 1024.0 GiB of memory, and the largest instance type on offer, g5.48xlarge, has 707.4 GiB of memory",
         );
     }
 }

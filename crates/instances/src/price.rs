@@ -1,0 +1,357 @@
+//! The price of an instance, and where it comes from.
+//!
+//! In this order: what the operator pays (`prices`), the group's own price, the table, and an
+//! estimate. Prices rank the buckets, weigh idling and enforce ceilings in dollars.
+
+use base::input::{self, YamlError};
+use embedder::{CapacityType, MicroDollars, Resources, UNLIMITED};
+use serde::{Deserialize, Serialize};
+
+use crate::table::{
+    InstanceType, US_EAST_1, family_of, instance_type, instance_types, prices_date,
+};
+
+/// The price of a spot instance as a share of the on-demand price, in the long run.
+const SPOT_SHARE: f64 = 0.4;
+
+/// Where a price comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PriceSource {
+    /// `prices`, which the operator gave.
+    Operator,
+    /// The catalog file.
+    CatalogFile,
+    /// The built-in table, for the region.
+    Table,
+    /// The built-in table, for another region, because it has no price of this one.
+    OtherRegion,
+    /// The price of the most expensive instance type of the table with as many GPUs and cores,
+    /// because the type is unknown.
+    Estimate,
+}
+
+impl PriceSource {
+    /// Whether the price is that of the instance type, and not of another one. A limit in dollars
+    /// needs such a price.
+    pub fn is_known(self) -> bool {
+        self != Self::Estimate
+    }
+
+    /// Whether the price is that of the built-in table.
+    pub fn is_listed(self) -> bool {
+        matches!(self, Self::Table | Self::OtherRegion)
+    }
+
+    /// The spelling in metrics, JSON and the status.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Operator => "operator",
+            Self::CatalogFile => "catalog_file",
+            Self::Table => "table",
+            Self::OtherRegion => "other_region",
+            Self::Estimate => "estimate",
+        }
+    }
+
+    /// The source with this label.
+    pub fn of_label(label: &str) -> Option<Self> {
+        let all =
+            [Self::Operator, Self::CatalogFile, Self::Table, Self::OtherRegion, Self::Estimate];
+        all.into_iter().find(|source| source.label() == label)
+    }
+
+    /// The source in words.
+    pub fn in_words(self) -> String {
+        match self {
+            Self::Operator => "the operator's prices".into(),
+            Self::CatalogFile => "the catalog file".into(),
+            Self::Table => format!("AWS's price list of {}", prices_date()),
+            Self::OtherRegion => {
+                format!("AWS's price list of {}, for another region", prices_date())
+            }
+            Self::Estimate => "an estimate from its size".into(),
+        }
+    }
+}
+
+/// A price of an instance for one hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Price {
+    /// The price.
+    pub hourly: MicroDollars,
+    /// Where it comes from.
+    pub source: PriceSource,
+}
+
+/// What the operator pays. The first rule that applies to an instance decides.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PriceRules(pub Vec<PriceRule>);
+
+/// What the operator pays for some instances. An absent condition holds for all.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct PriceRule {
+    /// The instance type, such as `p5.48xlarge`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance_type: Option<String>,
+    /// The family, such as `m5`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub family: Option<String>,
+    /// The zone. The rule then applies to groups whose nodes all start in that zone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// How the instance is bought.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_type: Option<CapacityType>,
+    /// The price in dollars per hour.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price_per_hour: Option<f64>,
+    /// The share of the price that the instance would have without `prices`, in percent: 72 for a
+    /// Savings Plan that takes 28 % off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub percent: Option<f64>,
+}
+
+/// The instance whose price is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Bought<'a> {
+    /// The instance type.
+    pub instance_type: &'a str,
+    /// How it is bought.
+    pub capacity_type: CapacityType,
+    /// The region. us-east-1 if unknown.
+    pub region: Option<&'a str>,
+    /// The zone, if all instances of the group start in one.
+    pub zone: Option<&'a str>,
+    /// What it has for pods, from which the price of an unknown type is estimated.
+    pub has: Resources,
+    /// The price of the group's own description.
+    pub described: Option<MicroDollars>,
+}
+
+impl PriceRule {
+    fn applies(&self, bought: &Bought<'_>) -> bool {
+        let Self { instance_type, family, zone, capacity_type, .. } = self;
+        let is = |given: &Option<String>, found: &str| given.as_ref().is_none_or(|it| it == found);
+        is(instance_type, bought.instance_type)
+            && is(family, family_of(bought.instance_type))
+            && zone.as_deref().is_none_or(|zone| bought.zone == Some(zone))
+            && capacity_type.is_none_or(|of| of == bought.capacity_type)
+    }
+
+    /// Why the rule is invalid: the field, and the problem.
+    fn fault(&self) -> Option<(&'static str, String)> {
+        let Self { instance_type, family, price_per_hour, percent, .. } = self;
+        let named = [("instanceType", instance_type), ("family", family)];
+        for (field, name) in named {
+            if name.as_ref().is_some_and(|name| name.trim().is_empty()) {
+                return Some((field, "is empty".into()));
+            }
+        }
+        match (price_per_hour, percent) {
+            (Some(dollars), None) => MicroDollars::from_dollars(*dollars).is_none().then(|| {
+                (
+                    "pricePerHour",
+                    format!("expected a price of 0 to a billion dollars, got {dollars}"),
+                )
+            }),
+            (None, Some(percent)) => (!(0.0..=1_000.0).contains(percent))
+                .then(|| ("percent", format!("expected 0 to 1000 percent, got {percent}"))),
+            _ => Some(("pricePerHour", "give either pricePerHour or percent".into())),
+        }
+    }
+}
+
+impl PriceRules {
+    /// Parses YAML or JSON: a field `prices` with a list of rules. `file` stands for the file in
+    /// errors.
+    ///
+    /// # Errors
+    /// A syntax error, an unknown field or an invalid value, with the line.
+    pub fn parse(text: &str, file: &str) -> Result<Self, YamlError> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct PricesFile {
+            prices: PriceRules,
+        }
+        let PricesFile { prices } = input::parse(text, file)?;
+        match prices.fault() {
+            None => Ok(prices),
+            Some((at, field, problem)) => {
+                let field = format!("prices[{at}].{field}");
+                Err(YamlError::new(file, input::line_of(text, &field), &field, problem))
+            }
+        }
+    }
+
+    /// Whether there is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The first rule that is invalid: its position, the field, and the problem.
+    pub fn fault(&self) -> Option<(usize, &'static str, String)> {
+        let faults = self.0.iter().enumerate();
+        faults.filter_map(|(at, rule)| rule.fault().map(|(field, why)| (at, field, why))).next()
+    }
+
+    /// The price of an instance for one hour.
+    pub fn price(&self, bought: &Bought<'_>) -> Price {
+        let of_rule = self.0.iter().find(|rule| rule.applies(bought));
+        let dollars = of_rule.and_then(|rule| rule.price_per_hour);
+        if let Some(hourly) = dollars.and_then(MicroDollars::from_dollars) {
+            return Price { hourly, source: PriceSource::Operator };
+        }
+        let Price { hourly, source } = without_rules(bought);
+        match of_rule.and_then(|rule| rule.percent) {
+            Some(percent) => {
+                let hourly = MicroDollars::from_dollars(hourly.dollars() * percent / 100.0);
+                // A share of an estimate is an estimate.
+                let source = if source.is_known() { PriceSource::Operator } else { source };
+                Price { hourly: hourly.unwrap_or_default(), source }
+            }
+            None => Price { hourly, source },
+        }
+    }
+}
+
+fn without_rules(bought: &Bought<'_>) -> Price {
+    let &Bought { instance_type: name, capacity_type, region, has, described, .. } = bought;
+    if let Some(hourly) = described {
+        return Price { hourly, source: PriceSource::CatalogFile };
+    }
+    let (on_demand, source) =
+        listed(name, region).unwrap_or_else(|| (estimate(has), PriceSource::Estimate));
+    let share = if capacity_type == CapacityType::Spot { SPOT_SHARE } else { 1.0 };
+    let hourly = MicroDollars::from_dollars(on_demand.dollars() * share).unwrap_or_default();
+    Price { hourly, source }
+}
+
+/// The on-demand price of the table: that of the region, else that of us-east-1.
+fn listed(name: &str, region: Option<&str>) -> Option<(MicroDollars, PriceSource)> {
+    let known = instance_type(name)?;
+    let of_region = known.price_in(region.unwrap_or(US_EAST_1));
+    let here = of_region.map(|price| (price, PriceSource::Table));
+    here.or_else(|| known.price().map(|price| (price, PriceSource::OtherRegion)))
+}
+
+/// The estimated on-demand price of a node that has these resources for pods: that of the most
+/// expensive type of the table with as many accelerators and cores. Without such a type, the
+/// highest price of an accelerator, or of a core, times their number. So a limit in dollars holds.
+fn estimate(has: Resources) -> MicroDollars {
+    let cores = if has.cpu_millis == UNLIMITED { 0 } else { has.cpu_millis.div_ceil(1_000) };
+    let count = |known: &InstanceType| known.accelerators.map_or(0, |those| those.count);
+    // The kubelet of a large type keeps more than a core.
+    let near = |vcpus: u64| (cores..=cores.saturating_add(vcpus / 100)).contains(&vcpus);
+    let alike = |known: &&InstanceType| count(known) == has.accelerators && near(known.vcpus);
+    if let Some(price) = instance_types().iter().filter(alike).filter_map(InstanceType::price).max()
+    {
+        return price;
+    }
+    let (amount, of): (u64, fn(&InstanceType) -> u64) = match has.accelerators {
+        0 => (cores, |known| if known.accelerators.is_none() { known.vcpus } else { 0 }),
+        some => (some, |known| known.accelerators.map_or(0, |those| those.count)),
+    };
+    let each = instance_types().iter().filter(|known| of(known) > 0);
+    let each = each.filter_map(|known| Some(known.price()?.0.div_ceil(of(known))));
+    MicroDollars(each.max().unwrap_or(0)).times(amount)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bought(name: &str) -> Bought<'_> {
+        Bought {
+            instance_type: name,
+            capacity_type: CapacityType::OnDemand,
+            region: None,
+            zone: None,
+            has: Resources { cpu_millis: 3_920, ..Resources::default() },
+            described: None,
+        }
+    }
+
+    fn rules(text: &str) -> PriceRules {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[track_caller]
+    fn check(text: &str, bought: Bought<'_>, dollars: f64, source: PriceSource) {
+        let expected = Price { hourly: MicroDollars::from_dollars(dollars).unwrap(), source };
+        assert_eq!(rules(text).price(&bought), expected);
+    }
+
+    #[test]
+    fn the_table_has_a_price_for_its_regions_and_a_hint_for_others() {
+        use PriceSource::{CatalogFile, OtherRegion, Table};
+        let in_region = |region| Bought { region: Some(region), ..bought("m5.xlarge") };
+        check("[]", bought("p5.48xlarge"), 55.04, Table);
+        check("[]", in_region("us-gov-east-1"), 0.242, Table);
+        check("[]", in_region("eu-central-1"), 0.192, OtherRegion);
+        check(
+            "[]",
+            Bought { described: Some(MicroDollars(7)), ..bought("m5.xlarge") },
+            7e-6,
+            CatalogFile,
+        );
+        let spot = Bought { capacity_type: CapacityType::Spot, ..bought("m5.xlarge") };
+        check("[]", spot, 0.0768, Table);
+    }
+
+    #[test]
+    fn the_first_rule_that_applies_decides() {
+        use PriceSource::{Estimate, Operator, Table};
+        let text = r#"[
+            {"instanceType": "p5.48xlarge", "zone": "a", "pricePerHour": 20},
+            {"instanceType": "p5.48xlarge", "capacityType": "spot", "pricePerHour": 12.5},
+            {"family": "m5", "percent": 72},
+            {"capacityType": "spot", "percent": 50}
+        ]"#;
+        check(text, bought("p5.48xlarge"), 55.04, Table);
+        check(text, Bought { zone: Some("a"), ..bought("p5.48xlarge") }, 20.0, Operator);
+        let spot = |name| Bought { capacity_type: CapacityType::Spot, ..bought(name) };
+        check(text, spot("p5.48xlarge"), 12.5, Operator);
+        check(text, bought("m5.xlarge"), 0.13824, Operator);
+        check(text, bought("m5a.xlarge"), 0.172, Table);
+        check(text, spot("m7i.xlarge"), 0.2016 * 0.4 * 0.5, Operator);
+        let unknown = rules(text).price(&spot("x9.xlarge"));
+        assert_eq!(unknown.source, Estimate);
+    }
+
+    #[test]
+    fn an_invalid_rule_is_named() {
+        let fault = |text: &str| rules(text).fault();
+        assert_eq!(fault(r#"[{"percent": 90}, {"family": "m5", "pricePerHour": 0}]"#), None);
+        let both = r#"[{"percent": 90}, {"percent": 9, "pricePerHour": 1}]"#;
+        let problem = || "give either pricePerHour or percent".to_owned();
+        assert_eq!(fault(both), Some((1, "pricePerHour", problem())));
+        assert_eq!(fault("[{}]"), Some((0, "pricePerHour", problem())));
+        assert_eq!(fault(r#"[{"percent": -1}]"#).map(|(_, field, _)| field), Some("percent"));
+        assert_eq!(
+            fault(r#"[{"family": " ", "percent": 1}]"#).map(|(_, field, _)| field),
+            Some("family")
+        );
+    }
+
+    /// If a type of the table were unknown, its estimate would not be below its price, whether the
+    /// size is that of the type or that of a node.
+    #[test]
+    fn an_estimate_is_never_below_the_price_of_a_type_of_equal_size() {
+        for known in instance_types() {
+            let capacity = known.capacity();
+            if capacity.accelerators != known.accelerators.map_or(0, |those| those.count) {
+                continue;
+            }
+            let kept = crate::size::reserved(capacity).cpu_millis;
+            let of_node = Resources { cpu_millis: capacity.cpu_millis - kept, ..capacity };
+            for has in [capacity, of_node] {
+                assert!(Some(estimate(has)) >= known.price(), "{}", known.name);
+            }
+        }
+        let none_alike = Resources { accelerators: 7, cpu_millis: 1_000, ..Resources::default() };
+        assert!(estimate(none_alike).dollars() > 7.0 * 55.04 / 8.0);
+    }
+}

@@ -1,0 +1,114 @@
+//! What a node of an instance type has for pods, before it has a node to look at.
+
+use embedder::{Resources, UNLIMITED};
+
+use crate::file::Reserved;
+
+const MIB: u64 = 1 << 20;
+
+/// EKS's limit of pods on a node of up to [`LARGE_VCPUS`].
+const PODS_MAX: u64 = 110;
+
+/// EKS's limit of pods on a larger node.
+const PODS_MAX_LARGE: u64 = 250;
+
+/// The most vCPUs to which [`PODS_MAX`] applies.
+const LARGE_VCPUS: u64 = 30;
+
+/// The share of the published memory that the hypervisor and the kernel keep, in thousandths: 75,
+/// as Karpenter assumes (`vmMemoryOverheadPercent`). Nodes of EKS show 40 to 60, so a node has at
+/// least what is computed.
+const MEMORY_LOST: u64 = 75;
+
+/// The most pods on a node, from the addresses that the VPC CNI assigns.
+///
+/// Each of the `interfaces` of the default network card has one of its `addresses` for itself and
+/// the others for pods. Two more pods use the host's address. EKS's limit for this many vCPUs
+/// applies as well. Where one of the two is 0, only that limit applies.
+pub fn pods_max(interfaces: u64, addresses: u64, vcpus: u64) -> u64 {
+    let max = if vcpus > LARGE_VCPUS { PODS_MAX_LARGE } else { PODS_MAX };
+    if interfaces == 0 || addresses == 0 {
+        return max;
+    }
+    interfaces.saturating_mul(addresses - 1).saturating_add(2).min(max)
+}
+
+/// Memory less what the hypervisor and the kernel keep of the published memory, in bytes.
+pub fn usable_memory(published: u64) -> u64 {
+    if published == UNLIMITED { published } else { published - published / 1_000 * MEMORY_LOST }
+}
+
+/// What the kubelet and the system keep of a node with these resources, as Amazon's node images
+/// compute it (nodeadm of Amazon Linux 2023; Bottlerocket alike). Memory: 255 MiB, 11 MiB per pod,
+/// and 100 MiB for the eviction threshold. CPU: 6 % of the first core, 1 % of the second, 0.5 % of
+/// the next two, and 0.25 % of the rest, rounded up to thousandths of a core.
+pub fn kept(capacity: Resources) -> Reserved {
+    let pods = if capacity.pods == UNLIMITED { PODS_MAX } else { capacity.pods };
+    let shares = [(1_000, 600), (1_000, 100), (2_000, 50), (UNLIMITED, 25)];
+    let mut left = if capacity.cpu_millis == UNLIMITED { 0 } else { capacity.cpu_millis };
+    let mut cpu_millis = 0;
+    for (step, per_myriad) in shares {
+        let part = left.min(step);
+        cpu_millis += (part * per_myriad).div_ceil(10_000);
+        left -= part;
+    }
+    Reserved { cpu_millis, memory_bytes: (255 + 100 + 11 * pods.min(1_000)) * MIB }
+}
+
+/// What a node does not have for pods of the published resources `capacity`: what the hypervisor and
+/// the kernel keep, and what the kubelet and the system keep. Never more than there is.
+pub(crate) fn reserved(capacity: Resources) -> Reserved {
+    let Reserved { cpu_millis, memory_bytes } = kept(capacity);
+    let usable = usable_memory(capacity.memory_bytes);
+    let lost = capacity.memory_bytes - usable;
+    Reserved {
+        cpu_millis: cpu_millis.min(capacity.cpu_millis),
+        memory_bytes: lost.saturating_add(memory_bytes).min(capacity.memory_bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{instance_type, instance_types};
+
+    #[test]
+    fn pods_are_limited_by_addresses_and_by_vcpus() {
+        let table = [
+            ((3, 10, 2), 29),
+            ((8, 30, 16), 110),
+            ((15, 50, 30), 110),
+            ((15, 50, 31), 250),
+            ((2, 50, 192), 100),
+            ((0, 0, 2), 110),
+        ];
+        for ((interfaces, addresses, vcpus), expected) in table {
+            assert_eq!(pods_max(interfaces, addresses, vcpus), expected, "{interfaces} {vcpus}");
+        }
+    }
+
+    /// CPU is that of EKS's nodes. Memory is at most what nodes show: 7,074 MiB on m5.large and
+    /// 14,531 MiB on m5.xlarge.
+    #[test]
+    fn a_node_has_at_least_what_is_computed() {
+        let table = [("m5.large", 1_930, 7_074), ("m5.xlarge", 3_920, 14_531)];
+        for (name, cpu, mib) in table {
+            let capacity = instance_type(name).unwrap().capacity();
+            let Reserved { cpu_millis, memory_bytes } = reserved(capacity);
+            assert_eq!(capacity.cpu_millis - cpu_millis, cpu, "{name}");
+            let left = (capacity.memory_bytes - memory_bytes) / MIB;
+            assert!(left <= mib && left * 100 >= mib * 94, "{name}: {left}");
+        }
+    }
+
+    #[test]
+    fn every_type_but_the_smallest_has_room_for_pods() {
+        for known in instance_types() {
+            let capacity = known.capacity();
+            let Reserved { cpu_millis, memory_bytes } = reserved(capacity);
+            assert!(cpu_millis < capacity.cpu_millis, "{}", known.name);
+            let tiny = known.memory_mib <= 1_024;
+            assert!(memory_bytes < capacity.memory_bytes || tiny, "{}", known.name);
+        }
+    }
+}
