@@ -94,9 +94,9 @@ check: $(DENY) check-models book ## check the format, clippy, the book, the char
 	else echo "advisories: not checked, because their database cannot be downloaded"; fi
 
 check-models: $(MODELS_INSTALLED) ## check the format, lints and types of models/, evaluation/, charts/ and release/
-	cd models && $(MODELS_VENV)/bin/ruff format --no-cache --config pyproject.toml --check . ../evaluation ../charts ../release ../tests/*.py
-	cd models && $(MODELS_VENV)/bin/ruff check --no-cache --config pyproject.toml . ../evaluation ../charts ../release ../tests/*.py
-	cd models && $(MODELS_VENV)/bin/mypy --cache-dir $(MODELS_VENV)/mypy-cache *.py ../evaluation/*.py ../charts/*.py ../release/*.py ../tests/*.py
+	cd models && $(MODELS_VENV)/bin/ruff format --no-cache --config pyproject.toml --check . ../evaluation ../charts ../crates/instances ../release ../tests/*.py
+	cd models && $(MODELS_VENV)/bin/ruff check --no-cache --config pyproject.toml . ../evaluation ../charts ../crates/instances ../release ../tests/*.py
+	cd models && $(MODELS_VENV)/bin/mypy --cache-dir $(MODELS_VENV)/mypy-cache *.py ../evaluation/*.py ../charts/*.py ../crates/instances/*.py ../release/*.py ../tests/*.py
 
 book: $(MDBOOK) ## build the book of docs/ into target/book, and check the links of all Markdown files
 	MDBOOK_LOG=warn $(MDBOOK) build --dest-dir "$(abspath $(TARGET)/book)"

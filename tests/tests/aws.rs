@@ -301,7 +301,7 @@ async fn a_problem_of_a_group_is_reported_and_hides_no_other_group() {
     check(
         &found,
         &[
-            "retired: p3.2xlarge OnDemand - us-east-1a 0/0/10, 8 cpus 61 GiB 110 pods 1 nvidia.com/gpu",
+            "retired: p3.2xlarge OnDemand - us-east-1a 0/0/10, 8 cpus 61 GiB 58 pods 1 nvidia.com/gpu",
             &format!("suspended: m5.large OnDemand - us-east-1a 0/3/3, {has}"),
             &format!("tagged: m5.large OnDemand - us-east-1a 0/0/10, {has}, team=ml"),
         ],

@@ -394,7 +394,7 @@ fn advise_chooses_a_base_instance() {
     // Every hour, four jobs that each fill the smallest type, and one that needs the largest.
     let mut lines = vec!["submit,runtime,pods,cpu_millis".to_owned()];
     for hour in 0..72 {
-        lines.extend(vec![format!("{},3000,1,8000", hour * 3_600); 4]);
+        lines.extend(vec![format!("{},3000,1,7900", hour * 3_600); 4]);
         lines.push(format!("{},3000,1,90000", hour * 3_600 + 60));
     }
     fs::write(&log, lines.join("\n")).expect("a log");
@@ -403,13 +403,14 @@ fn advise_chooses_a_base_instance() {
     let object = json(&[&arguments[..], &["--output", "json", "--out", &out]].concat());
     let file = fs::read_to_string(path("advice/advice.json")).expect("advice.json");
     assert_eq!(serde_json::from_str::<Value>(&file).expect("JSON"), object);
-    // Four jobs fill four of r5.2xlarge or one of r5.8xlarge, at the same price; r5.24xlarge is
+    // Four jobs fill four of r5.2xlarge or one of r5.8xlarge, at the same price; larger types are
     // never full with them.
-    assert_eq!(object["instance_types"], serde_json::json!(["r5.8xlarge", "r5.24xlarge"]));
+    let chosen = ["r5.8xlarge", "r5.12xlarge", "r5.16xlarge", "r5.24xlarge"];
+    assert_eq!(object["instance_types"], serde_json::json!(chosen));
     let series = object["series"].as_array().expect("series");
     assert_eq!((&series[0]["base"], &series[1]["base"]), (&"r5.8xlarge".into(), &Value::Null));
     let choices = series[0]["choices"].as_array().expect("choices");
-    assert_eq!(choices.len(), 4);
+    assert_eq!(choices.len(), 8);
     for choice in choices {
         let policies = choice["policies"].as_array().expect("policies");
         let names: Vec<&Value> = policies.iter().map(|policy| &policy["policy"]).collect();
@@ -417,7 +418,9 @@ fn advise_chooses_a_base_instance() {
         let of =
             |at: usize, field: &str| policies[at]["figures"][field].as_f64().expect("a number");
         assert!(of(0, "dollars") >= choice["scale_dollars"].as_f64().expect("dollars"));
-        assert!(of(1, "pending_pod_hours") <= of(0, "pending_pod_hours"), "{choice}");
+        // With the largest types, nodes stay through the gaps between jobs, so there is nothing to
+        // remove, and a placeholder may take the room of a job once.
+        assert!(of(1, "pending_pod_hours") <= of(0, "pending_pod_hours") + 0.5, "{choice}");
     }
     let picture = fs::read_to_string(path("advice/r5.svg")).expect("r5.svg");
     assert!(picture.starts_with("<svg") && picture.contains("r5.2xlarge"), "{picture}");

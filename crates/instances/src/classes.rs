@@ -1,9 +1,9 @@
 //! Size classes: instance types of equal size, which an autoscaler may launch in place of each
 //! other.
 //!
-//! Karpenter launches the cheapest instance type that admits its pods. A placeholder that may run on
-//! any type of a class is as large as a node of each of them, so the node that comes has room for
-//! one placeholder, and another type of the class comes where the cheapest one has no capacity.
+//! Karpenter launches the cheapest instance type that admits its pods. A placeholder that may run
+//! on any type of a class is as large as a node of each of them, so the node that comes has room
+//! for one placeholder, and another type of the class comes where the cheapest one has no capacity.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -19,7 +19,8 @@ const DEARER_MAX: u128 = 25;
 /// Instance types of equal architecture, vCPUs, accelerators and, in whole GiB, memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizeClass {
-    /// The name, such as `8cpu-32gib`, `8cpu-32gib-m7i` of one family, `4cpu-16gib-arm64` or `1xt4-16gib-4cpu-16gib`.
+    /// The name, such as `8cpu-32gib`, `8cpu-32gib-m7i` of one family, `4cpu-16gib-arm64` or
+    /// `1xt4-16gib-4cpu-16gib`.
     pub name: String,
     /// Whether its types are of one family, after which it is named.
     pub of_family: bool,
@@ -68,8 +69,8 @@ pub fn is_size_class(name: &str) -> bool {
 }
 
 /// All size classes, by name: those of all types of a size, and those of the types of one family.
-/// Types without a price and those with a fraction of a GPU are left out, because Karpenter launches
-/// neither for pods that request a GPU.
+/// Types without a price and those with a fraction of a GPU are left out, because Karpenter
+/// launches neither for pods that request a GPU.
 pub fn size_classes() -> &'static BTreeMap<String, SizeClass> {
     static CLASSES: OnceLock<BTreeMap<String, SizeClass>> = OnceLock::new();
     CLASSES.get_or_init(|| {

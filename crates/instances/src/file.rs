@@ -12,7 +12,8 @@ use embedder::{
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::price::{Bought, PriceRules};
-use crate::table;
+use crate::size::{Reserved, reserved};
+use crate::table::{InstanceType, instance_type};
 
 /// The instance types on offer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -72,16 +73,6 @@ pub struct InstanceTypeEntry {
     /// The groups that launch its instances. When empty, one group without limits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupEntry>,
-}
-
-/// Resources of an instance that are reserved for the kubelet and the system.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
-pub struct Reserved {
-    /// CPU in thousandths of a core.
-    pub cpu_millis: u64,
-    /// Memory in bytes, which is subtracted from that of the instance.
-    pub memory_bytes: u64,
 }
 
 /// A group of instances.
@@ -211,8 +202,8 @@ impl CatalogFile {
     /// A file of AWS's instance types with these names. Names that the table does not have are left
     /// out.
     pub fn of_types<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
-        let known = names.into_iter().filter_map(table::instance_type);
-        Self::new(known.map(table::InstanceType::entry).collect())
+        let known = names.into_iter().filter_map(instance_type);
+        Self::new(known.map(InstanceType::entry).collect())
     }
 
     /// The file of a catalog.
@@ -237,6 +228,28 @@ impl CatalogFile {
             })
         });
         Ok(Catalog::new(buckets.collect::<Result<_, _>>()?)?)
+    }
+}
+
+impl InstanceType {
+    /// The instance type as an entry of a catalog, on demand, with what the hypervisor, the kubelet
+    /// and the system keep as `reserved`. The price is that of [`InstanceType::price`].
+    pub fn entry(&self) -> InstanceTypeEntry {
+        let capacity = self.capacity();
+        let kind = self.accelerators.and_then(|those| those.kind());
+        let kind = kind.filter(|kind| kind.as_str() != AcceleratorKind::NVIDIA);
+        InstanceTypeEntry {
+            name: self.name.into(),
+            accelerators: (capacity.accelerators > 0).then_some(capacity.accelerators),
+            accelerator_kind: kind.map(|kind| kind.as_str().into()),
+            cpu_millis: Some(capacity.cpu_millis),
+            memory_bytes: Some(capacity.memory_bytes),
+            pods: Some(capacity.pods),
+            reserved: reserved(capacity),
+            price_per_hour: self.price().map(MicroDollars::dollars),
+            capacity_type: CapacityType::OnDemand,
+            ..InstanceTypeEntry::default()
+        }
     }
 }
 
@@ -338,10 +351,7 @@ impl InstanceTypeEntry {
     /// AWS's instance type of the name, if this entry gives no resource.
     fn of_table(&self) -> Option<Self> {
         let gives_none = self.amounts().is_none();
-        gives_none
-            .then(|| table::instance_type(&self.name))
-            .flatten()
-            .map(table::InstanceType::entry)
+        gives_none.then(|| instance_type(&self.name)).flatten().map(InstanceType::entry)
     }
 
     /// The resources including what is reserved. `None` if the entry gives none.

@@ -193,8 +193,8 @@ impl PriceRules {
 
     /// The first rule that is invalid: its position, the field, and the problem.
     pub fn fault(&self) -> Option<(usize, &'static str, String)> {
-        let faults = self.0.iter().enumerate();
-        faults.filter_map(|(at, rule)| rule.fault().map(|(field, why)| (at, field, why))).next()
+        let mut rules = self.0.iter().enumerate();
+        rules.find_map(|(at, rule)| rule.fault().map(|(field, why)| (at, field, why)))
     }
 
     /// The price of an instance for one hour.

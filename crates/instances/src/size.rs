@@ -1,8 +1,7 @@
 //! What a node of an instance type has for pods, before it has a node to look at.
 
 use embedder::{Resources, UNLIMITED};
-
-use crate::file::Reserved;
+use serde::{Deserialize, Serialize};
 
 const MIB: u64 = 1 << 20;
 
@@ -19,6 +18,16 @@ const LARGE_VCPUS: u64 = 30;
 /// as Karpenter assumes (`vmMemoryOverheadPercent`). Nodes of EKS show 40 to 60, so a node has at
 /// least what is computed.
 const MEMORY_LOST: u64 = 75;
+
+/// Resources of an instance that are reserved for the kubelet and the system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Reserved {
+    /// CPU in thousandths of a core.
+    pub cpu_millis: u64,
+    /// Memory in bytes, which is subtracted from that of the instance.
+    pub memory_bytes: u64,
+}
 
 /// The most pods on a node, from the addresses that the VPC CNI assigns.
 ///
@@ -55,8 +64,8 @@ pub fn kept(capacity: Resources) -> Reserved {
     Reserved { cpu_millis, memory_bytes: (255 + 100 + 11 * pods.min(1_000)) * MIB }
 }
 
-/// What a node does not have for pods of the published resources `capacity`: what the hypervisor and
-/// the kernel keep, and what the kubelet and the system keep. Never more than there is.
+/// What a node does not have for pods of the published resources `capacity`: what the hypervisor
+/// and the kernel keep, and what the kubelet and the system keep. Never more than there is.
 pub(crate) fn reserved(capacity: Resources) -> Reserved {
     let Reserved { cpu_millis, memory_bytes } = kept(capacity);
     let usable = usable_memory(capacity.memory_bytes);

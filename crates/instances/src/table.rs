@@ -4,10 +4,9 @@
 
 use std::sync::OnceLock;
 
-use embedder::{AcceleratorKind, CapacityType, MicroDollars, Resources, UNLIMITED};
+use embedder::{AcceleratorKind, MicroDollars, Resources, UNLIMITED};
 
-use crate::file::{InstanceTypeEntry, Reserved};
-use crate::size::{pods_max, reserved};
+use crate::size::{Reserved, pods_max, reserved};
 
 const TABLE: &str = include_str!("table.csv");
 
@@ -128,26 +127,6 @@ impl InstanceType {
             ..capacity
         }
     }
-
-    /// The instance type as an entry of a catalog, on demand, with what the hypervisor, the kubelet
-    /// and the system keep as `reserved`. The price is that of [`InstanceType::price`].
-    pub fn entry(&self) -> InstanceTypeEntry {
-        let capacity = self.capacity();
-        let kind = self.accelerators.and_then(|those| those.kind());
-        let kind = kind.filter(|kind| kind.as_str() != AcceleratorKind::NVIDIA);
-        InstanceTypeEntry {
-            name: self.name.into(),
-            accelerators: (capacity.accelerators > 0).then_some(capacity.accelerators),
-            accelerator_kind: kind.map(|kind| kind.as_str().into()),
-            cpu_millis: Some(capacity.cpu_millis),
-            memory_bytes: Some(capacity.memory_bytes),
-            pods: Some(capacity.pods),
-            reserved: reserved(capacity),
-            price_per_hour: self.price().map(MicroDollars::dollars),
-            capacity_type: CapacityType::OnDemand,
-            ..InstanceTypeEntry::default()
-        }
-    }
 }
 
 /// The family of an instance type: the part of its name before the point.
@@ -166,8 +145,8 @@ pub fn instance_types() -> &'static [InstanceType] {
 
 /// The date of the table's prices.
 pub fn prices_date() -> &'static str {
-    let dates = TABLE.lines().filter_map(|line| line.strip_prefix("# Date of the prices: "));
-    dates.take(1).next().unwrap_or_default()
+    let date = TABLE.lines().find_map(|line| line.strip_prefix("# Date of the prices: "));
+    date.unwrap_or_default()
 }
 
 /// The instance type of this name. `None` if the table does not have it.
@@ -240,8 +219,8 @@ mod tests {
         assert!(prices_date() >= "2026-07-20", "{}", prices_date());
     }
 
-    /// vCPUs, memory in GiB, accelerators and pods of AWS's pages of instance types and of EKS's list
-    /// of pods by type; dollars of its price list in us-east-1.
+    /// vCPUs, memory in GiB, accelerators and pods of AWS's pages of instance types and of EKS's
+    /// list of pods by type; dollars of its price list in us-east-1.
     #[test]
     fn the_table_has_the_values_of_awss_pages() {
         let expected = [

@@ -1,5 +1,5 @@
-//! `prophet catalog`: lists the buckets that a cluster offers (`buckets.rs`), or AWS's instance types
-//! (`types.rs`), or chooses instance types for a job log (`advise.rs`).
+//! `prophet catalog`: lists the buckets that a cluster offers (`buckets.rs`), or AWS's instance
+//! types (`types.rs`), or chooses instance types for a job log (`advise.rs`).
 
 use super::{advise, types};
 

@@ -1,9 +1,9 @@
 //! Groups of nodes from Karpenter's pools: one for each combination of instance type, capacity type
 //! and placement group that a pool lists.
 //!
-//! A pool that lists no instance types may launch many. Its groups are of size classes: one for each
-//! size that batch pods of the cluster need. Its nodes of other sizes are room for pods, and so are
-//! those of a static pool: no pending pod launches one.
+//! A pool that lists no instance types may launch many. Its groups are of size classes: one for
+//! each size that batch pods of the cluster need. Its nodes of other sizes are room for pods, and
+//! so are those of a static pool: no pending pod launches one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -295,8 +295,8 @@ pub(super) fn launch(group: &mut NodeGroup, pool: &NodePool) {
 }
 
 /// The name of a group: that of the pool, the instance type or size class, the capacity type unless
-/// it is on demand, and the placement group. A placement group that is named as a capacity type is written
-/// with its label.
+/// it is on demand, and the placement group. A placement group that is named as a capacity type is
+/// written with its label.
 fn name(
     pool: &NodePool,
     launched: &Launched,

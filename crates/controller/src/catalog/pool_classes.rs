@@ -1,5 +1,5 @@
-//! The size classes that a pool of Karpenter without a list of instance types could launch, and which
-//! of them pods need (docs/adr/0022).
+//! The size classes that a pool of Karpenter without a list of instance types could launch, and
+//! which of them pods need (docs/adr/0022).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,12 +113,13 @@ mod tests {
         NodePool::of(&object).unwrap()
     }
 
-    /// Checks the groups of a pool for pods that request these cores, GiB and GPUs, and select these
-    /// labels. The first instance type of a group follows its name.
+    /// Checks the groups of a pool for pods that request these cores, GiB and GPUs, and select
+    /// these labels. The first instance type of a group follows its name.
     #[track_caller]
     fn check_flexible(
         requirements: &str,
-        ((cores, gib, gpus), selector): ((u64, u64, u64), &[(&str, &str)]),
+        (cores, gib, gpus): (u64, u64, u64),
+        selector: &[(&str, &str)],
         expected: &[&str],
     ) {
         let pool = aws_pool(requirements);
@@ -147,36 +148,36 @@ mod tests {
                          {key: kubernetes.io/arch, operator: In, values: [amd64]}, \
                          {key: karpenter.k8s.aws/instance-generation, operator: Gt, values: ['4']}";
         let closed = format!("{category}]");
-        check_flexible(&closed, ((1, 2, 0), &[]), &["batch/4cpu-8gib c6a.xlarge"]);
-        check_flexible(&closed, ((4, 30, 0), &[]), &["batch/16cpu-128gib r5a.4xlarge"]);
-        check_flexible(&closed, ((4, 1, 1), &[]), &[]);
-        check_flexible(&closed, ((500, 1, 0), &[]), &[]);
+        check_flexible(&closed, (1, 2, 0), &[], &["batch/4cpu-8gib c6a.xlarge"]);
+        check_flexible(&closed, (4, 30, 0), &[], &["batch/16cpu-128gib r5a.4xlarge"]);
+        check_flexible(&closed, (4, 1, 1), &[], &[]);
+        check_flexible(&closed, (500, 1, 0), &[], &[]);
         let family = &[("karpenter.k8s.aws/instance-family", "m7i")][..];
-        check_flexible(&closed, ((1, 2, 0), family), &["batch/8cpu-32gib-m7i m7i.2xlarge"]);
+        check_flexible(&closed, (1, 2, 0), family, &["batch/8cpu-32gib-m7i m7i.2xlarge"]);
         let spot = format!(
             "{category}, {{key: karpenter.sh/capacity-type, operator: In, values: [spot, on-demand]}}]"
         );
         let both = ["batch/4cpu-8gib c6a.xlarge", "batch/4cpu-8gib/spot c6a.xlarge"];
-        check_flexible(&spot, ((1, 2, 0), &[]), &both);
+        check_flexible(&spot, (1, 2, 0), &[], &both);
         let arm = "[{key: kubernetes.io/arch, operator: In, values: [arm64, amd64]}, {key: karpenter.k8s.aws/instance-family, operator: In, values: [m7g, m7i]}]";
-        check_flexible(arm, ((1, 4, 0), &[]), &["batch/4cpu-16gib-arm64 m7g.xlarge"]);
+        check_flexible(arm, (1, 4, 0), &[], &["batch/4cpu-16gib-arm64 m7g.xlarge"]);
         let amd = &[("kubernetes.io/arch", "amd64")][..];
-        check_flexible(arm, ((1, 4, 0), amd), &["batch/4cpu-16gib m7i.xlarge"]);
+        check_flexible(arm, (1, 4, 0), amd, &["batch/4cpu-16gib m7i.xlarge"]);
         let gpu =
             "[{key: karpenter.k8s.aws/instance-gpu-name, operator: In, values: [h100, l40s]}]";
-        check_flexible(gpu, ((8, 60, 1), &[]), &["batch/1xl40s-45gib-16cpu-128gib g6e.4xlarge"]);
+        check_flexible(gpu, (8, 60, 1), &[], &["batch/1xl40s-45gib-16cpu-128gib g6e.4xlarge"]);
         let named = &[("karpenter.k8s.aws/instance-gpu-name", "h100")][..];
-        check_flexible(gpu, ((8, 60, 1), named), &["batch/1xh100-80gib-16cpu-256gib p5.4xlarge"]);
+        check_flexible(gpu, (8, 60, 1), named, &["batch/1xh100-80gib-16cpu-256gib p5.4xlarge"]);
         let few = "[{key: karpenter.k8s.aws/instance-cpu, operator: In, values: ['16']}, {key: karpenter.k8s.aws/instance-memory, operator: Lt, values: ['65537']}, {key: karpenter.k8s.aws/instance-hypervisor, operator: In, values: [nitro]}]";
-        check_flexible(few, ((1, 1, 0), amd), &["batch/16cpu-32gib c6a.4xlarge"]);
+        check_flexible(few, (1, 1, 0), amd, &["batch/16cpu-32gib c6a.4xlarge"]);
         let disk = "[{key: karpenter.k8s.aws/instance-local-nvme, operator: Gt, values: ['800']}, {key: karpenter.k8s.aws/instance-category, operator: In, values: [m]}]";
-        check_flexible(disk, ((1, 1, 0), amd), &["batch/16cpu-64gib m6id.4xlarge"]);
+        check_flexible(disk, (1, 1, 0), amd, &["batch/16cpu-64gib m6id.4xlarge"]);
         let not = "[{key: node.kubernetes.io/instance-type, operator: NotIn, values: [m7i.xlarge]}, {key: karpenter.k8s.aws/instance-family, operator: In, values: [m7i, m7a]}]";
-        check_flexible(not, ((1, 4, 0), &[]), &["batch/8cpu-32gib m7i.2xlarge"]);
+        check_flexible(not, (1, 4, 0), &[], &["batch/8cpu-32gib m7i.2xlarge"]);
         let values = "[{key: karpenter.k8s.aws/instance-family, operator: In, values: [m7i, m7a], minValues: 2}]";
-        check_flexible(values, ((1, 4, 0), &[]), &["batch/4cpu-16gib m7i.xlarge"]);
+        check_flexible(values, (1, 4, 0), &[], &["batch/4cpu-16gib m7i.xlarge"]);
         let values = "[{key: karpenter.k8s.aws/instance-family, operator: In, values: [m7i, m7a], minValues: 3}]";
-        check_flexible(values, ((1, 4, 0), &[]), &[]);
+        check_flexible(values, (1, 4, 0), &[], &[]);
     }
 
     #[test]

@@ -229,8 +229,8 @@ fn assumed_by_cluster_autoscaler(group: &NodeGroup) -> Resources {
 /// The size of the first node of a group that has no nodes: the amounts of its tags, else its
 /// capacity less the kubelet's reservation.
 ///
-/// [`instances::kept`] is that reservation. Of the memory that AWS publishes, the hypervisor and the
-/// kernel keep a share in addition. Karpenter's estimates have no such share any more.
+/// [`instances::kept`] is that reservation. Of the memory that AWS publishes, the hypervisor and
+/// the kernel keep a share in addition. Karpenter's estimates have no such share any more.
 pub(super) fn template(group: &NodeGroup) -> Resources {
     let NodeGroup { capacity, resources: tags, accelerator_kind, .. } = group;
     let usable = match group.launched_by {

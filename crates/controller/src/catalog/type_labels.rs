@@ -7,7 +7,8 @@ use instances::instance_type;
 /// The labels of a Linux node that follow from the name of its instance type: operating system and
 /// architecture, and, of types of AWS such as `m5.4xlarge`, Karpenter's labels of category, family,
 /// generation and size, and what the built-in table has: CPUs, memory in MiB, network bandwidth,
-/// local disks, hypervisor, and GPUs or other accelerators. `eks` is whether the labels have the prefix of EKS Auto Mode.
+/// local disks, hypervisor, and GPUs or other accelerators. `eks` is whether the labels have the
+/// prefix of EKS Auto Mode.
 ///
 /// The attributes of a family follow its generation; `g` is AWS's Graviton, which is arm64, as is
 /// the family a1 (AWS, "Amazon EC2 instance type naming conventions").
