@@ -207,7 +207,7 @@ pub(crate) const SITUATIONS: &[Situation] = &[
         name: "a pool that selects instance types by their attributes, from zero nodes on",
         nodes: &[],
         objects: "
-{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: batch}, spec: {limits: {cpu: 64}, template: {spec: {requirements: [
+{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: batch}, spec: {template: {spec: {requirements: [
   {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}, {key: karpenter.k8s.aws/instance-generation, operator: Gt, values: ['4']},
   {key: kubernetes.io/arch, operator: In, values: [amd64]}, {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}],
   nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, expireAfter: Never}}}}
@@ -215,8 +215,7 @@ pub(crate) const SITUATIONS: &[Situation] = &[
 {apiVersion: v1, kind: Pod, metadata: {name: a, namespace: jobs}, spec: {containers: [{name: c, image: x, resources: {requests: {cpu: 15, memory: 20Gi}}}]}}
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: b, namespace: jobs}, spec: {nodeSelector: {karpenter.k8s.aws/instance-family: r7i}, containers: [{name: c, image: x, resources: {requests: {cpu: 1, memory: 14Gi}}}]}}",
-        policy: WANTS_FIVE,
-        expected: "2cpu-16gib-r7i: demand 0, announced 0, target 5",
+        expected: "16cpu-32gib: demand 1, announced 0, target 0\n16cpu-128gib-r7i: demand 1, announced 0, target 0",
         ..NONE
     },
     Situation {
