@@ -164,7 +164,8 @@ fn text(figure: &Figure) -> String {
 
 /// The numbers of a bucket, each with its reason.
 fn why(acting: Option<Acting>, bucket: &BucketView) -> String {
-    let BucketView { demand, announced, target, placeholders, ready, launching, .. } = bucket;
+    let BucketView { price, demand, announced, target, placeholders, ready, launching, .. } =
+        bucket;
     let mut rows = vec![
         ("demand", format!("{demand} nodes, {announced} more announced")),
         ("nodes", format!("{ready} ready, {launching} launching")),
@@ -177,6 +178,9 @@ fn why(acting: Option<Acting>, bucket: &BucketView) -> String {
                 "{middle} new nodes at the median, {high} at 90 %, {highest} at 99 %; the policy selects {held}"
             ),
         ));
+    }
+    if !price.is_empty() {
+        rows.push(("price", price.clone()));
     }
     rows.push(("placeholders", format!("{placeholders} stand, the target is {target}")));
     rows.extend(acting.map(|acting| ("mode", acting.sentence().into())));

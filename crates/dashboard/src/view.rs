@@ -91,6 +91,8 @@ pub enum Unit {
 pub struct BucketView {
     /// Its name in the catalog, such as `m5.xlarge/spot`.
     pub name: String,
+    /// The price of an instance, with where it comes from. Empty where that is no question.
+    pub price: String,
     /// Present demand.
     pub demand: u64,
     /// Announced demand.

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use embedder::{AcceleratorKind, MicroDollars, Resources};
 
-use crate::table::{InstanceType, instance_types};
+use crate::table::{InstanceType, US_EAST_1, instance_types};
 
 /// By how much the price per pod of a class may exceed that of the cheapest class, in percent: 25.
 /// Of those classes the smallest is chosen, because the last node of a burst is used in part.
@@ -39,12 +39,6 @@ impl SizeClass {
             types.retain(|known| !known.hypervisor.is_empty());
         }
         (!types.is_empty()).then(|| Self { types, ..self.clone() })
-    }
-
-    /// What a node of each of the types has for pods.
-    pub fn allocatable(&self) -> Resources {
-        let all = self.types.iter().map(|known| known.allocatable());
-        all.reduce(Resources::floor).unwrap_or_default()
     }
 
     /// The kind of the accelerators. `None` if there are none, or their resource is unknown.
@@ -76,7 +70,8 @@ pub fn size_classes() -> &'static BTreeMap<String, SizeClass> {
     CLASSES.get_or_init(|| {
         let mut classes: BTreeMap<String, SizeClass> = BTreeMap::new();
         let is_launched = |known: &&InstanceType| {
-            known.price().is_some() && known.accelerators.is_none_or(|those| !those.is_fraction)
+            known.price_in(US_EAST_1).is_some()
+                && known.accelerators.is_none_or(|those| !those.is_fraction)
         };
         for known in instance_types().iter().filter(is_launched) {
             for (of_family, name) in [(false, class_of(known)), (true, class_of_family(known))] {
@@ -110,12 +105,13 @@ fn class_of_family(known: &InstanceType) -> String {
 }
 
 /// The class to launch for pods that each request `unit`, with accelerators of `kind`: the smallest
-/// whose price per pod exceeds the lowest by at most [`DEARER_MAX`]. Each class comes with what its
-/// nodes have for pods. `None` if no class fits a pod.
+/// whose price per pod exceeds the lowest by at most [`DEARER_MAX`]. Of these, one that is `known`
+/// precedes. Each class comes with what its nodes have for pods. `None` if no class fits a pod.
 pub fn class_for<'a>(
     classes: impl IntoIterator<Item = (&'a SizeClass, Resources)>,
     unit: Resources,
     kind: &AcceleratorKind,
+    known: impl Fn(&str) -> bool,
 ) -> Option<&'a SizeClass> {
     let unit = Resources { pods: 1, ..unit };
     let fitting = classes.into_iter().filter_map(|(class, has)| {
@@ -129,12 +125,20 @@ pub fn class_for<'a>(
     let fitting: Vec<_> = fitting.collect();
     let least = fitting.iter().map(|(_, each, _)| *each).min()?;
     let near = fitting.iter().filter(|(_, each, _)| *each <= least + least * DEARER_MAX / 100);
-    near.min_by_key(|(class, each, has)| (*has, *each, &class.name)).map(|(class, ..)| *class)
+    let chosen =
+        near.min_by_key(|(class, each, has)| (!known(&class.name), *has, *each, &class.name));
+    chosen.map(|(class, ..)| *class)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a node of each of the types of a class has for pods.
+    fn allocatable(class: &SizeClass) -> Resources {
+        let all = class.types.iter().map(|known| known.allocatable());
+        all.reduce(Resources::floor).unwrap_or_default()
+    }
 
     fn of_categories(categories: &[&str]) -> Vec<SizeClass> {
         let category = |known: &InstanceType| {
@@ -161,8 +165,8 @@ mod tests {
         };
         let classes = of_categories(categories);
         let sized = classes.iter().filter(|class| !class.of_family);
-        let sized = sized.map(|class| (class, class.allocatable()));
-        let found = class_for(sized, unit, &AcceleratorKind::default());
+        let sized = sized.map(|class| (class, allocatable(class)));
+        let found = class_for(sized, unit, &AcceleratorKind::default(), |_| false);
         let found = found.map(|class| [class.name.as_str(), class.types[0].name]);
         assert_eq!(found, expected);
     }
@@ -188,7 +192,7 @@ mod tests {
                 *name == if class.of_family { class_of_family(known) } else { class_of(known) }
             }));
             assert!(class.types.is_sorted_by_key(|known| known.price()), "{name}");
-            let has = class.allocatable();
+            let has = allocatable(class);
             assert!(class.types.iter().all(|known| known.allocatable().fits(has)), "{name}");
         }
         for name in ["m5.xlarge", "u-6tb1.metal", "cpu-gib", "8cpu", "32gib-8cpu", ""] {

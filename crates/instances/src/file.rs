@@ -9,7 +9,7 @@ use embedder::{
     AcceleratorKind, Bucket, CapacityType, Catalog, CatalogError, Group, MicroDollars, Resources,
     UNLIMITED,
 };
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::price::{Bought, PriceRules};
 use crate::size::{Reserved, reserved};
@@ -43,19 +43,24 @@ pub struct InstanceTypeEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_millis: Option<u64>,
     /// The same as a quantity, such as `"16"` or `500m`, in place of `cpu_millis`. In thousandths.
-    #[serde(default, skip_serializing, deserialize_with = "millis")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "as_millis",
+        deserialize_with = "millis"
+    )]
     pub cpu: Option<u64>,
     /// Memory in bytes, including what is reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
     /// The same as a quantity, such as `64Gi`, in place of `memory_bytes`. In bytes.
-    #[serde(default, skip_serializing, deserialize_with = "units")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "units")]
     pub memory: Option<u64>,
     /// Local disk (ephemeral storage) in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ephemeral_bytes: Option<u64>,
     /// The same as a quantity, such as `100Gi`, in place of `ephemeral_bytes`. In bytes.
-    #[serde(default, skip_serializing, deserialize_with = "units")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "units")]
     pub ephemeral_storage: Option<u64>,
     /// The most pods on a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -133,6 +138,11 @@ fn millis<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     quantity_of(from, quantity::millis)
 }
 
+#[expect(clippy::ref_option, reason = "the signature is that of serde")]
+fn as_millis<S: Serializer>(amount: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&format_args!("{}m", amount.unwrap_or(0)))
+}
+
 /// A quantity in whole units.
 fn units<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     quantity_of(from, quantity::units)
@@ -184,7 +194,22 @@ impl CatalogFile {
     /// A syntax error, an unknown or missing field, an invalid value, or a catalog that is not
     /// valid as a whole, with the line.
     pub fn parse(text: &str, file: &str) -> Result<Self, YamlError> {
-        let parsed: Self = input::parse(text, file)?;
+        Self::parse_with(text, file, None)
+    }
+
+    /// Parses a catalog like [`CatalogFile::parse`], whose prices are these, if given.
+    ///
+    /// # Errors
+    /// Those of [`CatalogFile::parse`].
+    pub fn parse_with(
+        text: &str,
+        file: &str,
+        prices: Option<&PriceRules>,
+    ) -> Result<Self, YamlError> {
+        let mut parsed: Self = input::parse(text, file)?;
+        if let Some(prices) = prices {
+            parsed.prices = prices.clone();
+        }
         match parsed.catalog() {
             Ok(_) => Ok(parsed),
             Err(fault) => {
@@ -333,7 +358,8 @@ impl InstanceTypeEntry {
         });
         let described = described.transpose().map_err(|problem| ("pricePerHour", problem))?;
         let price = prices.price(&Bought {
-            instance_type: &self.name,
+            // The name of a recorded bucket has further parts.
+            instance_type: self.name.split('/').next().unwrap_or_default(),
             capacity_type: self.capacity_type,
             region: None,
             zone: None,
@@ -348,10 +374,22 @@ impl InstanceTypeEntry {
         Ok(price.hourly)
     }
 
-    /// AWS's instance type of the name, if this entry gives no resource.
+    /// AWS's instance type of the name, with the pods, the local disk and the reservation that this
+    /// entry gives. `None` if the entry gives CPU, memory or accelerators.
     fn of_table(&self) -> Option<Self> {
-        let gives_none = self.amounts().is_none();
-        gives_none.then(|| instance_type(&self.name)).flatten().map(InstanceType::entry)
+        let Self { accelerators, cpu_millis, cpu, memory_bytes, memory, reserved, .. } = self;
+        let sizes = [accelerators, cpu_millis, cpu, memory_bytes, memory];
+        if sizes.iter().any(|given| given.is_some()) {
+            return None;
+        }
+        let known = instance_type(&self.name)?.entry();
+        let is_reserved = *reserved != Reserved::default();
+        Some(Self {
+            pods: self.pods.or(known.pods),
+            ephemeral_bytes: self.ephemeral_bytes.or(self.ephemeral_storage),
+            reserved: if is_reserved { *reserved } else { known.reserved },
+            ..known
+        })
     }
 
     /// The resources including what is reserved. `None` if the entry gives none.
@@ -517,6 +555,32 @@ mod tests {
             parse(&text("cpuMillis: 1500, memoryBytes: 68719476736, ephemeralBytes: 1000"));
         assert_eq!(parse(&text("cpu: 1500m, memory: 64Gi, ephemeralStorage: 1k")), numbers);
         assert_eq!(parse(&text("cpu: 1.5, memory: \"64Gi\", ephemeralStorage: 1000")), numbers);
+        let file = CatalogFile::parse(&text("cpu: 1500m, memory: 64Gi"), "f").unwrap();
+        let again = serde_json::to_string(&file).unwrap();
+        assert_eq!(CatalogFile::parse(&again, "f").unwrap(), file);
+    }
+
+    #[test]
+    fn an_entry_of_a_type_of_aws_may_give_a_part_of_its_size() {
+        let of = |fields: &str| {
+            let text = format!("instanceTypes: [{{name: m5.4xlarge, {fields}}}]");
+            let catalog = CatalogFile::parse(&text, "f").unwrap().catalog().unwrap();
+            let has = catalog.buckets()[0].allocatable;
+            (has.cpu_millis, has.pods)
+        };
+        assert_eq!(of("pods: 20"), (15_890, 20));
+        assert_eq!(of("reserved: {cpuMillis: 6000}"), (10_000, 110));
+        assert_eq!(of("cpu: 16"), (16_000, UNLIMITED));
+    }
+
+    #[test]
+    fn prices_beside_the_file_give_those_that_entries_lack() {
+        let text = "instanceTypes: [{name: own, cpu: 4}]";
+        assert!(CatalogFile::parse(text, "f").is_err());
+        let rules =
+            PriceRules::parse("prices: [{instanceType: own, pricePerHour: 2}]", "p").unwrap();
+        let catalog = CatalogFile::parse_with(text, "f", Some(&rules)).unwrap().catalog().unwrap();
+        assert_eq!(catalog.buckets()[0].hourly, MicroDollars(2_000_000));
     }
 
     #[test]

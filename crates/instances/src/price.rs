@@ -197,6 +197,11 @@ impl PriceRules {
         rules.find_map(|(at, rule)| rule.fault().map(|(field, why)| (at, field, why)))
     }
 
+    /// The price of an instance for one hour without these rules.
+    pub fn listed(bought: &Bought<'_>) -> Price {
+        without_rules(bought)
+    }
+
     /// The price of an instance for one hour.
     pub fn price(&self, bought: &Bought<'_>) -> Price {
         let of_rule = self.0.iter().find(|rule| rule.applies(bought));
@@ -239,7 +244,8 @@ fn listed(name: &str, region: Option<&str>) -> Option<(MicroDollars, PriceSource
 
 /// The estimated on-demand price of a node that has these resources for pods: that of the most
 /// expensive type of the table with as many accelerators and cores. Without such a type, the
-/// highest price of an accelerator, or of a core, times their number. So a limit in dollars holds.
+/// highest price of an accelerator, or of a core, times their number. So idling is not priced too
+/// low.
 fn estimate(has: Resources) -> MicroDollars {
     let cores = if has.cpu_millis == UNLIMITED { 0 } else { has.cpu_millis.div_ceil(1_000) };
     let count = |known: &InstanceType| known.accelerators.map_or(0, |those| those.count);

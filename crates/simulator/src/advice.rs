@@ -127,7 +127,8 @@ fn choice(
     window: (i64, i64),
     progress: &Progress<'_>,
 ) -> Result<SeriesChoice, CatalogFault> {
-    let file = CatalogFile::new(left.concat());
+    let prices = settings.catalog.as_ref().map(|file| file.prices.clone()).unwrap_or_default();
+    let file = CatalogFile { instance_types: left.concat(), prices };
     let catalog = file.catalog()?;
     let workload = Workload::new(jobs, &catalog);
     let smallest = left[at][0].name.clone();

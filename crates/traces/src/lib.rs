@@ -19,6 +19,7 @@
 //! generate.rs    a seeded synthetic log
 //! describe.rs    statistics: demand, arrivals, autocorrelation, tiers; tail.rs: consumption
 //! tiers.rs       the tiers of a log, by priority
+//! odd_units.rs   requests that suggest another unit than the log's
 //! default_types.rs  the instance types of a log that comes without any
 //! allocation.rs  the shares of the machines that jobs request and use
 //! ```
@@ -36,6 +37,7 @@ mod job;
 mod job_table;
 mod lines;
 mod machines;
+mod odd_units;
 mod openb;
 mod philly;
 mod read;
@@ -55,6 +57,7 @@ pub use generate::{Recipe, generate};
 pub use job::{Admits, Job, Work};
 pub use job_table::write as write_table;
 pub use machines::{Capacity, Machines};
+pub use odd_units::odd_units;
 pub use read::{JOBS_MAX, Trace, TraceError, example, read};
 pub use reader::{Notes, TraceFault};
 pub use tail::{Consumption, Percentiles, Tail};

@@ -78,7 +78,8 @@ pub(super) fn run(mut args: Args) -> anyhow::Result<()> {
             }
         }
         staged.write("advice.json", |to| Ok(serde_json::to_writer_pretty(to, &document)?))?;
-        let file = CatalogFile::new(chosen);
+        let prices = settings.catalog.map(|file| file.prices).unwrap_or_default();
+        let file = CatalogFile { instance_types: chosen, prices };
         staged.write("catalog.yaml", |to| Ok(serde_json::to_writer_pretty(to, &file)?))?;
         eprintln!("wrote {}", staged.finish()?.join("advice.json").display());
     }

@@ -11,7 +11,15 @@ use simulator::SimulationSettings;
 
 /// Reads a catalog.
 pub(super) fn catalog(path: &Path) -> anyhow::Result<CatalogFile> {
-    Ok(CatalogFile::parse(&text(path)?, &path.display().to_string())?)
+    catalog_with(path, None)
+}
+
+/// Reads a catalog, whose prices are these, if given.
+pub(super) fn catalog_with(
+    path: &Path,
+    prices: Option<&PriceRules>,
+) -> anyhow::Result<CatalogFile> {
+    Ok(CatalogFile::parse_with(&text(path)?, &path.display().to_string(), prices)?)
 }
 
 /// Reads prices.
@@ -37,6 +45,9 @@ pub(super) fn instance_type(name: &str) -> Result<String, String> {
 /// Parses the name of a family of AWS's instance types.
 pub(super) fn family(name: &str) -> Result<String, String> {
     let all = families();
+    if all.contains(&name) && instances::family(name).is_empty() {
+        return Err("no price of this family is known".into());
+    }
     if all.contains(&name) {
         return Ok(name.into());
     }
@@ -52,6 +63,8 @@ pub(super) fn type_or_family(name: &str) -> Result<String, String> {
             let near = alike(name, instance_types().iter().map(|known| known.name));
             not_known("instance type", &near)
         })
+    } else if families().contains(&name) {
+        Ok(name.into())
     } else {
         family(name)
     }

@@ -19,7 +19,7 @@ use traces::{
 };
 
 use super::embed::Mode;
-use super::log::{check_span, recorded_log, tick};
+use super::log::{check_span, recorded_log, tick, warn_of_units};
 use super::output::OutputFormat;
 use super::{input, output, progress, wrong_usage};
 use crate::description_page::{description_page, number};
@@ -231,7 +231,9 @@ fn write_ticks(
 
 fn read(path: &Path, lenient: bool) -> anyhow::Result<Trace> {
     let read = || traces::read(path, lenient);
-    Ok(progress::during(&format!("reading {}", path.display()), read)?)
+    let trace = progress::during(&format!("reading {}", path.display()), read)?;
+    warn_of_units(&path.display().to_string(), &trace);
+    Ok(trace)
 }
 
 /// The catalog of a file, or one of instance types that suit the log.

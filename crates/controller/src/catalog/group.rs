@@ -106,6 +106,18 @@ pub struct NodeGroup {
 }
 
 impl NodeGroup {
+    /// The group with those of its instance types that are kept. `None` if there is none.
+    pub fn with_types(mut self, keep: impl Fn(&String) -> bool) -> Option<Self> {
+        let mut kept: BTreeSet<String> =
+            self.instance_types().filter(|&n| keep(n)).cloned().collect();
+        if !kept.remove(&self.instance_type) {
+            self.instance_type = kept.pop_first()?;
+        }
+        self.other_types =
+            if kept.is_empty() { OtherTypes::None } else { OtherTypes::SameSize(kept) };
+        Some(self)
+    }
+
     /// The names of the instance types that the group launches.
     pub fn instance_types(&self) -> impl Iterator<Item = &String> {
         let others = match &self.other_types {

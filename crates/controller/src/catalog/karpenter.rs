@@ -5,10 +5,10 @@
 //! each size that batch pods of the cluster need. Its nodes of other sizes are room for pods, and
 //! so are those of a static pool: no pending pod launches one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use embedder::{AcceleratorKind, Resources, UNLIMITED};
-use instances::{SizeClass, size_classes, usable_memory};
+use instances::{InstanceType, SizeClass, size_classes, usable_memory};
 
 use super::alike::Comparison;
 use super::group::{LaunchedBy, NodeGroup, OtherTypes, Pool};
@@ -42,27 +42,57 @@ pub fn pool_groups<'a>(
     live: &[&NodeFacts],
     comparison: &Comparison<'_>,
 ) -> Vec<NodeGroup> {
-    pools.flat_map(|pool| groups(pool, claims, live, comparison)).collect()
+    let mut seen = Seen::default();
+    for claim in claims {
+        if let Some(name) = claim.labels.get(INSTANCE_TYPE_LABEL) {
+            seen.claims.entry(name).or_default().push(claim);
+        }
+    }
+    for node in live.iter().filter(|node| node.ready) {
+        if let Some(name) = node.labels.get(INSTANCE_TYPE_LABEL) {
+            seen.nodes.entry(name).or_default().push(node);
+        }
+    }
+    pools.flat_map(|pool| groups(pool, &seen, comparison)).collect()
 }
 
-/// Whether a node belongs to one of the groups that [`pool_groups`] built.
-pub(super) fn is_of(node: &NodeFacts, groups: &[NodeGroup]) -> bool {
-    let (Some(pool), Some(of)) =
-        (node.labels.get(POOL_LABEL), node.labels.get(INSTANCE_TYPE_LABEL))
-    else {
-        return false;
-    };
-    groups.iter().any(|group| {
-        group.labels.get(POOL_LABEL) == Some(pool) && group.instance_types().any(|name| name == of)
-    })
+/// Karpenter's claims and the ready nodes, by instance type.
+#[derive(Default)]
+pub(super) struct Seen<'a> {
+    claims: HashMap<&'a str, Vec<&'a NodeClaim>>,
+    nodes: HashMap<&'a str, Vec<&'a NodeFacts>>,
 }
 
-fn groups(
-    pool: &NodePool,
-    claims: &[&NodeClaim],
-    live: &[&NodeFacts],
-    comparison: &Comparison<'_>,
-) -> Vec<NodeGroup> {
+impl<'a> Seen<'a> {
+    /// The claims of instances of one of these types in a pool.
+    fn claims_of<'b>(
+        &'b self,
+        types: &'b [String],
+        pool: &'b NodePool,
+    ) -> impl Iterator<Item = &'a NodeClaim> + 'b {
+        let all = types.iter().filter_map(|name| self.claims.get(name.as_str())).flatten();
+        all.copied().filter(|claim| claim.labels.get(POOL_LABEL) == Some(&pool.name))
+    }
+}
+
+/// The pools and instance types of groups, as in the labels of their nodes.
+pub(super) fn pairs(groups: &[NodeGroup]) -> HashSet<(&str, &str)> {
+    let of_group = |group: &'_ NodeGroup| group.labels.contains_key(POOL_LABEL);
+    let groups = groups.iter().filter(|group| of_group(group));
+    let pairs = groups.flat_map(|group| {
+        group.instance_types().map(|name| (group.labels[POOL_LABEL].as_str(), name.as_str()))
+    });
+    pairs.collect()
+}
+
+/// Whether a node belongs to one of the groups of these [`pairs`].
+pub(super) fn is_of(node: &NodeFacts, pairs: &HashSet<(&str, &str)>) -> bool {
+    let label = |key: &str| node.labels.get(key).map(String::as_str);
+    let pair = label(POOL_LABEL).zip(label(INSTANCE_TYPE_LABEL));
+    pair.is_some_and(|pair| pairs.contains(&pair))
+}
+
+fn groups(pool: &NodePool, seen: &Seen<'_>, comparison: &Comparison<'_>) -> Vec<NodeGroup> {
     let placement_group_label = comparison.placement_group_label;
     let listed = |key: &str| pool.choices.get(key).and_then(Choice::values);
     let capacity_types: Vec<String> = match pool.choices.get(CAPACITY_LABEL) {
@@ -79,7 +109,7 @@ fn groups(
     };
     let mut groups = Vec::new();
     for launched in launched(pool, comparison) {
-        let Some(known) = launched.hardware(claims, live) else { continue };
+        let Some(known) = launched.hardware(seen) else { continue };
         for bought in &capacity_types {
             for placement_group in &placement_groups {
                 let placed =
@@ -89,7 +119,7 @@ fn groups(
                 let labels = launched.labels.clone().into_iter().chain(pool.labels.clone());
                 let labels = labels.chain(fixed(pool)).chain(placed).chain(own);
                 let place = placement_group.map(|value| (placement_group_label, value.as_str()));
-                groups.push(group(pool, &launched, labels.collect(), place, &known, claims));
+                groups.push(group(pool, &launched, labels.collect(), place, &known, seen));
             }
         }
     }
@@ -135,17 +165,9 @@ impl Launched {
     }
 
     /// The least resources of the instance types that are known, and the kind of accelerators.
-    pub(super) fn hardware(
-        &self,
-        claims: &[&NodeClaim],
-        live: &[&NodeFacts],
-    ) -> Option<(Resources, AcceleratorKind)> {
-        let known = self.types.iter().filter_map(|name| hardware(name, claims, live));
+    pub(super) fn hardware(&self, seen: &Seen<'_>) -> Option<(Resources, AcceleratorKind)> {
+        let known = self.types.iter().filter_map(|name| hardware(name, seen));
         known.reduce(|(least, kind), (next, _)| (least.floor(next), kind))
-    }
-
-    fn has(&self, labels: &BTreeMap<String, String>) -> bool {
-        labels.get(INSTANCE_TYPE_LABEL).is_some_and(|name| self.types.contains(name))
     }
 }
 
@@ -154,8 +176,15 @@ impl Launched {
 fn launched(pool: &NodePool, comparison: &Comparison<'_>) -> Vec<Launched> {
     if is_flexible(pool) {
         let wanted = comparison.size_classes().filter_map(|name| size_classes().get(name));
-        let admitted = wanted.filter_map(|class| admitted(pool, class));
-        return admitted.map(|class| Launched::of_class(pool, &class)).collect();
+        let mut admitted: Vec<SizeClass> =
+            wanted.filter_map(|class| admitted(pool, class)).collect();
+        // The class of a family adds nothing where the pool admits no other family of the size.
+        admitted.sort_by_key(|class| class.of_family);
+        let mut sets = BTreeSet::new();
+        admitted.retain(|class| {
+            sets.insert(class.types.iter().map(|known| known.name).collect::<Vec<_>>())
+        });
+        return admitted.iter().map(|class| Launched::of_class(pool, class)).collect();
     }
     let listed = pool.choices.get(INSTANCE_TYPE_LABEL).and_then(Choice::values);
     let admitted = listed.into_iter().flatten().filter(|name| admits(pool, name));
@@ -221,20 +250,20 @@ fn group(
     labels: BTreeMap<String, String>,
     placement_group: Option<(&str, &str)>,
     (capacity, accelerator_kind): &(Resources, AcceleratorKind),
-    claims: &[&NodeClaim],
+    seen: &Seen<'_>,
 ) -> NodeGroup {
     let instance_type = launched.types.first().cloned().unwrap_or_default();
     let others: BTreeSet<String> = launched.types.iter().skip(1).cloned().collect();
     let capacity_type = capacity_type(&labels).unwrap_or_default();
-    // Karpenter places a pod only on a node whose estimated resources have room for it.
-    let same = |claim: &&&NodeClaim| {
-        launched.has(&claim.labels) && claim.labels.get(POOL_LABEL) == labels.get(POOL_LABEL)
-    };
-    let estimate =
-        claims.iter().filter(same).map(|claim| claim.allocatable).reduce(Resources::floor);
+    // Karpenter places a pod only on a node whose estimated resources have room for it. Any type of
+    // a size class may come, also one that has no claim yet.
+    let claims = || seen.claims_of(&launched.types, pool);
+    let unseen = launched.types.iter().filter(|name| !seen.claims.contains_key(name.as_str()));
+    let computed = unseen.filter_map(|name| instances::instance_type(name)).map(estimated);
+    let estimate = claims().map(|claim| claim.allocatable).reduce(Resources::floor);
+    let estimate = estimate.map(|least| computed.fold(least, Resources::floor));
     // The devices that Karpenter's NodeClaims list for a node of the type.
-    let devices: BTreeMap<String, u64> =
-        claims.iter().filter(same).flat_map(|claim| claim.devices.clone()).collect();
+    let devices: BTreeMap<String, u64> = claims().flat_map(|claim| claim.devices.clone()).collect();
     let mut of_node = amounts(*capacity, accelerator_kind);
     of_node.extend(devices.clone());
     let limited = Pool { name: pool.name.clone(), limits: pool.limits.clone(), of_node };
@@ -363,19 +392,12 @@ pub(super) fn fixed(pool: &NodePool) -> impl Iterator<Item = (String, String)> +
 }
 
 /// The resources of an instance type, from a NodeClaim, else a live node, else the table.
-fn hardware(
-    instance_type: &str,
-    claims: &[&NodeClaim],
-    live: &[&NodeFacts],
-) -> Option<(Resources, AcceleratorKind)> {
-    let is_it = |labels: &BTreeMap<String, String>| {
-        labels.get(INSTANCE_TYPE_LABEL).is_some_and(|it| it == instance_type)
-    };
-    if let Some(claim) = claims.iter().find(|claim| is_it(&claim.labels)) {
+fn hardware(instance_type: &str, seen: &Seen<'_>) -> Option<(Resources, AcceleratorKind)> {
+    if let Some(claim) = seen.claims.get(instance_type).and_then(|claims| claims.first()) {
         return Some((claim.capacity, claim.accelerator_kind.clone()));
     }
     // A degraded node has fewer accelerators than the others.
-    let nodes = live.iter().filter(|node| node.ready && is_it(&node.labels));
+    let nodes = seen.nodes.get(instance_type).into_iter().flatten();
     let published = instances::instance_type(instance_type);
     let of_table = published.and_then(|known| known.accelerators).and_then(|those| those.kind());
     if let Some(node) = nodes.max_by_key(|node| node.allocatable.accelerators) {
@@ -385,14 +407,29 @@ fn hardware(
         let kind = node.accelerator_kind.clone().or(of_table).unwrap_or_default();
         return Some((Resources { accelerators, ..node.allocatable }, kind));
     }
-    let capacity = published?.capacity();
-    let less_unknown = |amount: u64| amount - amount / 1_000 * UNKNOWN;
-    let resources = Resources {
-        cpu_millis: less_unknown(capacity.cpu_millis),
-        memory_bytes: less_unknown(usable_memory(capacity.memory_bytes)),
+    Some((less_unknown(published?), of_table.unwrap_or_default()))
+}
+
+/// The capacity of an instance type of the table that Karpenter estimates at least.
+fn less_unknown(known: &InstanceType) -> Resources {
+    let capacity = known.capacity();
+    let less = |amount: u64| amount - amount / 1_000 * UNKNOWN;
+    Resources {
+        cpu_millis: less(capacity.cpu_millis),
+        memory_bytes: less(usable_memory(capacity.memory_bytes)),
         ..capacity
-    };
-    Some((resources, of_table.unwrap_or_default()))
+    }
+}
+
+/// What a node of an instance type of the table has for pods, as Karpenter estimates at least.
+pub(super) fn estimated(known: &InstanceType) -> Resources {
+    let capacity = less_unknown(known);
+    let kept = instances::kept(capacity);
+    Resources {
+        cpu_millis: capacity.cpu_millis.saturating_sub(kept.cpu_millis),
+        memory_bytes: capacity.memory_bytes.saturating_sub(kept.memory_bytes),
+        ..capacity
+    }
 }
 
 #[cfg(test)]

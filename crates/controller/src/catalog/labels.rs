@@ -21,6 +21,10 @@ pub(super) const ZONE_LABELS: [&str; 4] = [
     "topology.kubernetes.io/zone",
 ];
 
+/// The node labels of the zone whose values are names of zones, such as `us-east-1a`.
+pub(super) const ZONE_NAME_LABELS: [&str; 2] =
+    ["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"];
+
 /// The node labels of the region, under their present and former names.
 pub(super) const REGION_LABELS: [&str; 2] =
     [REGION_LABEL, "failure-domain.beta.kubernetes.io/region"];

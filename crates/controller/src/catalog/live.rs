@@ -30,8 +30,9 @@ pub fn live_groups(
     launches: &Launchers<'_>,
 ) -> Vec<NodeGroup> {
     let mut groups: BTreeMap<GroupKey, NodeGroup> = BTreeMap::new();
+    let of_pools = karpenter::pairs(pools);
     let staying = nodes.iter().map(|(_, _, facts)| facts).filter(|facts| !facts.leaving);
-    for facts in staying.filter(|facts| !karpenter::is_of(facts, pools)) {
+    for facts in staying.filter(|facts| !karpenter::is_of(facts, &of_pools)) {
         let Some(instance_type) = facts.labels.get(INSTANCE_TYPE_LABEL) else { continue };
         let capacity = capacity_type(&facts.labels).unwrap_or_default();
         let placement_group = facts.labels.get(comparison.placement_group_label).cloned();
@@ -72,8 +73,8 @@ pub fn live_groups(
 pub struct Launchers<'a> {
     /// The pools of Karpenter, by name.
     pub pools: BTreeMap<&'a str, &'a NodePool>,
-    /// Whether the pools without a list of instance types have groups of size classes.
-    pub has_size_classes: bool,
+    /// The names of the pools that have groups of size classes.
+    pub with_size_classes: BTreeSet<&'a str>,
     /// Whether cluster-autoscaler reports groups of its own.
     pub cluster_autoscaler: bool,
 }
@@ -82,15 +83,15 @@ impl Launchers<'_> {
     /// Adds to a group of live nodes what its pool has: the values that labels may have, and the
     /// limits.
     fn describe(&self, group: &mut NodeGroup) {
-        let Self { pools, has_size_classes, cluster_autoscaler } = self;
+        let Self { pools, with_size_classes, cluster_autoscaler } = self;
         let pool = match group.labels.get(karpenter::POOL_LABEL) {
             Some(name) => pools.get(name.as_str()).filter(|pool| pool.replicas.is_none()),
             None if pools.is_empty() || *cluster_autoscaler => return,
             None => None,
         };
-        // Pods launch only the size classes of a flexible pool.
-        let flexible = pool.is_some_and(|pool| karpenter::is_flexible(pool));
-        if let Some(pool) = pool.filter(|_| !flexible || !has_size_classes) {
+        // Pods launch only the size classes of a pool that has some.
+        let launches = |pool: &&&NodePool| !with_size_classes.contains(pool.name.as_str());
+        if let Some(pool) = pool.filter(launches) {
             karpenter::launch(group, pool);
         } else {
             group.launched_by = LaunchedBy::Nothing;

@@ -473,7 +473,9 @@ fn distinguished_by_taints_alone(
     let mut problems = Vec::new();
     for (at, one) in all.iter().enumerate() {
         for (before, other) in all[..at].iter().enumerate() {
-            if pins[at] == pins[before] && one.could_share_nodes(other) {
+            // Size classes of a pool may have types in common, and the same taints.
+            let classes = one.first.size_class.is_some() && one.first.pool == other.first.pool;
+            if pins[at] == pins[before] && one.could_share_nodes(other) && !classes {
                 problems.push(format!(
                     "groups {} and {}: only taints distinguish them, so a placeholder of one may run on a node of the other; add a label to one of them",
                     other.first.name, one.first.name

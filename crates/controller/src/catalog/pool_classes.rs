@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use embedder::Resources;
 use instances::{SizeClass, class_for, size_classes};
 
-use super::karpenter::{Launched, POOL_LABEL, admitted, choices, fixed, is_flexible};
-use crate::observe::{Choice, NodePool, PodClass};
+use super::karpenter::{Launched, POOL_LABEL, admitted, choices, estimated, fixed, is_flexible};
+use crate::observe::{Choice, Daemon, NodePool, PodClass};
 
 /// The most size classes of a pool: eight, because each is a bucket with a forecast of its own.
 const CLASSES_MAX: usize = 8;
@@ -53,9 +53,15 @@ impl PoolClasses {
         self.pool == *pool
     }
 
-    /// The name of the size class for pods of a class. `None` if the pool does not admit them, if
-    /// no size fits, or if `known` has [`CLASSES_MAX`] of the pool's classes.
-    pub fn class_for(&self, pods: &PodClass, known: &BTreeSet<String>) -> Option<&str> {
+    /// The name of the size class for pods of a class, beside `daemons`. A class that is `known`
+    /// precedes. `None` if the pool does not admit the pods, if no size fits, or if `known` has
+    /// [`CLASSES_MAX`] of the pool's classes.
+    pub fn class_for(
+        &self,
+        pods: &PodClass,
+        daemons: &[Daemon],
+        known: &BTreeSet<String>,
+    ) -> Option<&str> {
         let Self { pool, classes } = self;
         if known.iter().filter(|name| classes.contains_key(name.as_str())).count() >= CLASSES_MAX {
             return None;
@@ -64,8 +70,9 @@ impl PoolClasses {
             |one: &&PoolClass| pods.constraints.admit_any(&one.labels, &one.choices, &pool.taints);
         let chosen = |of_family: bool| {
             let those = classes.values().filter(|one| one.class.of_family == of_family);
-            let sized = those.filter(admits).map(|one| (&one.class, one.has));
-            class_for(sized, pods.requests, &pods.accelerator_kind)
+            let fitting = those.filter(|one| one.has.fits(pods.requests));
+            let sized = fitting.filter(admits).map(|one| (&one.class, one.beside(daemons, pool)));
+            class_for(sized, pods.requests, &pods.accelerator_kind, |name| known.contains(name))
         };
         // Pods that select types by what the types of a size do not share need one family.
         Some(&chosen(false).or_else(|| chosen(true))?.name)
@@ -76,18 +83,22 @@ impl PoolClass {
     fn of(pool: &NodePool, class: &SizeClass) -> Option<Self> {
         let class = admitted(pool, class)?;
         let launched = Launched::of_class(pool, &class);
-        let (capacity, _) = launched.hardware(&[], &[])?;
-        let kept = instances::kept(capacity);
-        let has = Resources {
-            cpu_millis: capacity.cpu_millis.saturating_sub(kept.cpu_millis),
-            memory_bytes: capacity.memory_bytes.saturating_sub(kept.memory_bytes),
-            ..capacity
-        };
+        let has = class.types.iter().map(|known| estimated(known)).reduce(Resources::floor)?;
         let labels = launched.labels.into_iter().chain(pool.labels.clone()).chain(fixed(pool));
         let own = (POOL_LABEL.to_owned(), pool.name.clone());
         let labels = labels.chain([own]).collect();
         let choices = choices(pool, &launched.choices, &labels);
         Some(Self { class, labels, choices, has })
+    }
+
+    /// What a node has for pods beside the DaemonSets that run on it.
+    fn beside(&self, daemons: &[Daemon], pool: &NodePool) -> Resources {
+        let here = daemons.iter().filter(|daemon| {
+            daemon.constraints.admit_any(&self.labels, &self.choices, &pool.taints)
+        });
+        here.fold(self.has, |left, daemon| {
+            left.less(Resources { accelerators: 0, ..daemon.requests })
+        })
     }
 }
 
@@ -134,7 +145,7 @@ mod tests {
         .unwrap();
         let pods = PodClass::of(&pod, &BTreeSet::new());
         let classes = PoolClasses::of(&pool).unwrap();
-        let chosen = classes.class_for(&pods, &BTreeSet::new()).map(str::to_owned);
+        let chosen = classes.class_for(&pods, &[], &BTreeSet::new()).map(str::to_owned);
         let named: BTreeSet<String> = chosen.into_iter().collect();
         let comparison = Comparison { named_parts: &named, ..Comparison::by_taints("pg") };
         let groups = pool_groups([&pool].into_iter(), &[], &[], &comparison);
@@ -148,7 +159,7 @@ mod tests {
                          {key: kubernetes.io/arch, operator: In, values: [amd64]}, \
                          {key: karpenter.k8s.aws/instance-generation, operator: Gt, values: ['4']}";
         let closed = format!("{category}]");
-        check_flexible(&closed, (1, 2, 0), &[], &["batch/4cpu-8gib c6a.xlarge"]);
+        check_flexible(&closed, (1, 2, 0), &[], &["batch/8cpu-16gib c6a.2xlarge"]);
         check_flexible(&closed, (4, 30, 0), &[], &["batch/16cpu-128gib r5a.4xlarge"]);
         check_flexible(&closed, (4, 1, 1), &[], &[]);
         check_flexible(&closed, (500, 1, 0), &[], &[]);
@@ -157,7 +168,7 @@ mod tests {
         let spot = format!(
             "{category}, {{key: karpenter.sh/capacity-type, operator: In, values: [spot, on-demand]}}]"
         );
-        let both = ["batch/4cpu-8gib c6a.xlarge", "batch/4cpu-8gib/spot c6a.xlarge"];
+        let both = ["batch/8cpu-16gib c6a.2xlarge", "batch/8cpu-16gib/spot c6a.2xlarge"];
         check_flexible(&spot, (1, 2, 0), &[], &both);
         let arm = "[{key: kubernetes.io/arch, operator: In, values: [arm64, amd64]}, {key: karpenter.k8s.aws/instance-family, operator: In, values: [m7g, m7i]}]";
         check_flexible(arm, (1, 4, 0), &[], &["batch/4cpu-16gib-arm64 m7g.xlarge"]);
@@ -192,8 +203,8 @@ mod tests {
         let pods = PodClass::of(&pod, &BTreeSet::new());
         let all = classes.classes.keys().take(CLASSES_MAX).map(|name| (*name).to_owned());
         let all: BTreeSet<String> = all.collect();
-        assert_eq!(classes.class_for(&pods, &all), None);
+        assert_eq!(classes.class_for(&pods, &[], &all), None);
         let fewer = all.iter().skip(1).cloned().collect();
-        assert!(classes.class_for(&pods, &fewer).is_some());
+        assert!(classes.class_for(&pods, &[], &fewer).is_some());
     }
 }

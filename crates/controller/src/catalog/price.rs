@@ -4,7 +4,7 @@ use embedder::{CapacityType, Resources};
 use instances::{Bought, Price, PriceRules};
 
 use super::group::{LaunchedBy, NodeGroup};
-use super::labels::{REGION_LABELS, ZONE_LABELS};
+use super::labels::{REGION_LABELS, ZONE_NAME_LABELS};
 
 /// What the prices of instances depend on, apart from the instances.
 #[derive(Clone, Copy, Debug)]
@@ -22,9 +22,9 @@ impl Pricing<'_> {
         Self { rules: &NONE, region: None }
     }
 
-    /// The price of an instance of a group whose nodes have `has` for pods. Of the types that
-    /// Karpenter launches, it is the cheapest, and of the others the first, because
-    /// cluster-autoscaler describes a group by it.
+    /// The price of an instance of a group whose nodes have `has` for pods: of the types that
+    /// Karpenter launches, that of the one with the lowest list price, whatever the rules say, and
+    /// of the others that of the first, because cluster-autoscaler describes a group by it.
     pub(super) fn of(
         &self,
         group: &NodeGroup,
@@ -33,23 +33,56 @@ impl Pricing<'_> {
     ) -> Price {
         let label =
             |keys: &[&str]| keys.iter().find_map(|key| group.labels.get(*key)).map(String::as_str);
-        let of_type = |instance_type: &str| {
-            self.rules.price(&Bought {
-                instance_type,
-                capacity_type,
-                region: label(&REGION_LABELS).or(self.region),
-                zone: group.zone.as_deref().or_else(|| label(&ZONE_LABELS)),
-                has,
-                described: group.hourly,
-            })
+        let bought = |instance_type| Bought {
+            instance_type,
+            capacity_type,
+            region: label(&REGION_LABELS).or(self.region),
+            zone: group.zone.as_deref().or_else(|| label(&ZONE_NAME_LABELS)),
+            has,
+            described: group.hourly,
         };
-        let first = of_type(&group.instance_type);
+        let first = bought(group.instance_type.as_str());
         if group.launched_by != LaunchedBy::Karpenter {
-            return first;
+            return self.rules.price(&first);
         }
-        let others = group.instance_types().map(|name| of_type(name));
-        others.filter(|price| price.source.is_known()).fold(first, |cheapest, price| {
-            if price.hourly < cheapest.hourly { price } else { cheapest }
-        })
+        // A region does not sell the types of which the table has a price only for another one.
+        let listed = group.instance_types().map(|name| bought(name.as_str()));
+        let cheapest = listed.min_by_key(|bought| {
+            let Price { hourly, source } = PriceRules::listed(bought);
+            (source, hourly)
+        });
+        self.rules.price(&cheapest.unwrap_or(first))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::OtherTypes;
+
+    /// Checks the price of an on-demand instance of a group of Karpenter with these types.
+    #[track_caller]
+    fn check(types: &[&str], region: &str, rules: &str, dollars: f64) {
+        let others = types[1..].iter().map(ToString::to_string).collect();
+        let group = NodeGroup {
+            launched_by: LaunchedBy::Karpenter,
+            other_types: OtherTypes::SameSize(others),
+            ..NodeGroup::of_type("batch", types[0], Resources::default())
+        };
+        let rules = PriceRules::parse(&format!("prices: {rules}"), "rules").unwrap();
+        let pricing = Pricing { rules: &rules, region: Some(region) };
+        let price = pricing.of(&group, CapacityType::OnDemand, Resources::default());
+        assert!((price.hourly.dollars() - dollars).abs() < 1e-6, "{types:?} {rules:?}: {price:?}");
+    }
+
+    #[test]
+    fn a_size_class_has_the_price_of_the_type_that_karpenter_launches() {
+        check(&["m7i.2xlarge", "m5a.2xlarge"], "us-east-1", "[]", 0.344);
+        // Reserved instances of one type do not make the others free.
+        let reserved = "[{instanceType: m7i.2xlarge, pricePerHour: 0}]";
+        check(&["m7i.2xlarge", "m5a.2xlarge"], "us-east-1", reserved, 0.344);
+        check(&["m7i.2xlarge", "m5a.2xlarge"], "us-east-1", "[{family: m5a, percent: 50}]", 0.172);
+        // The region does not sell m6a.2xlarge, whose price in us-east-1 is lower.
+        check(&["m6a.2xlarge", "m5a.2xlarge"], "us-gov-west-1", "[]", 0.436);
     }
 }

@@ -14,6 +14,10 @@ use instances::instance_type;
 /// the family a1 (AWS, "Amazon EC2 instance type naming conventions").
 pub(super) fn labels_of_type(name: &str, eks: bool) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
+    if let Some(known) = instance_type(name) {
+        labels.insert("kubernetes.io/os".into(), "linux".into());
+        labels.insert("kubernetes.io/arch".into(), known.architecture.into());
+    }
     let Some((family, size)) = name.split_once('.') else { return labels };
     let of_letters = family.find(|c: char| c.is_ascii_digit()).unwrap_or(0);
     let (category, rest) = family.split_at(of_letters);
@@ -129,7 +133,8 @@ mod tests {
         check("c7gn.large", ["arm64", "c", "7", "2"]);
         check("g5g.xlarge", ["arm64", "g", "5", "4"]);
         check("a1.large", ["arm64", "a", "1", "2"]);
-        check("u-6tb1.metal", ["", "", "", ""]);
+        check("u-6tb1.112xlarge", ["amd64", "", "", ""]);
+        check("u-9tb9.metal", ["", "", "", ""]);
         check("m8i-flex.large", ["amd64", "m", "8", "2"]);
         check("p6-b200.48xlarge", ["amd64", "p", "6", "192"]);
         check("inf2.xlarge", ["amd64", "inf", "2", "4"]);

@@ -483,8 +483,9 @@ impl Controller {
         let batch = classes.filter(|class| workloads.iter().any(|batch| batch.select(class)));
         let mut new = BTreeSet::new();
         self.sizes.refresh(world.node_pools.values());
+        let daemons = index.daemons();
         for class in batch {
-            self.sizes.add(&class, &mut self.named_parts);
+            self.sizes.add(&class, &daemons, &mut self.named_parts);
             let named = class.constraints.label_keys();
             let unknown = named.filter(|key| !self.selected_labels.contains(*key));
             let unknown = unknown.filter(|key| groups.have(key, &world));

@@ -1,20 +1,21 @@
 //! Which size classes batch pods need of the pools that list no instance types.
 
 use std::collections::{BTreeSet, HashSet};
-
-use embedder::{AcceleratorKind, Resources};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::catalog::PoolClasses;
-use crate::observe::{Constraints, NodePool, PodClass};
+use crate::observe::{Daemon, NodePool, PodClass};
 
-/// The most kinds of pods that are remembered: 10,000. Beyond them, all are looked at again.
-const KINDS_MAX: usize = 10_000;
+/// The most kinds of pods that are remembered, by their hashes. Beyond them, all are looked at
+/// again.
+const KINDS_MAX: usize = 200_000;
 
 /// The size classes of the flexible pools, and the pods that were looked at.
 #[derive(Debug, Default)]
 pub(super) struct PodSizes {
     pools: Vec<PoolClasses>,
-    seen: HashSet<(Constraints, Resources, AcceleratorKind)>,
+    /// The hashes of constraints and requests.
+    seen: HashSet<u64>,
 }
 
 impl PodSizes {
@@ -29,19 +30,26 @@ impl PodSizes {
         }
     }
 
-    /// Adds the size classes that pods of a class need to `named`, which has those of before.
-    pub(super) fn add(&mut self, pods: &PodClass, named: &mut BTreeSet<String>) {
+    /// Adds the size classes that pods of a class need beside `daemons` to `named`, which has those
+    /// of before.
+    pub(super) fn add(
+        &mut self,
+        pods: &PodClass,
+        daemons: &[Daemon],
+        named: &mut BTreeSet<String>,
+    ) {
         if self.pools.is_empty() {
             return;
         }
         if self.seen.len() >= KINDS_MAX {
             self.seen.clear();
         }
-        let kind = (pods.constraints.clone(), pods.requests, pods.accelerator_kind.clone());
-        if self.seen.insert(kind) {
+        let mut kind = DefaultHasher::new();
+        (&pods.constraints, pods.requests, &pods.accelerator_kind).hash(&mut kind);
+        if self.seen.insert(kind.finish()) {
             let pools = self.pools.iter();
-            let new = pools.filter_map(|pool| pool.class_for(pods, named).map(str::to_owned));
-            let new: Vec<String> = new.collect();
+            let new = pools.filter_map(|pool| pool.class_for(pods, daemons, named));
+            let new: Vec<String> = new.map(str::to_owned).collect();
             named.extend(new);
         }
     }

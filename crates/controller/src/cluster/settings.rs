@@ -14,7 +14,7 @@ use placeholders::{
 };
 
 use super::bounds::out_of_bounds;
-use crate::catalog::{NodeGroup, OtherTypes, spot_labels};
+use crate::catalog::{NodeGroup, spot_labels};
 use crate::crd::{
     Capacity, ForecastSpec, LadderSpec, Mode, ObjectiveSpec, OverprovisioningPolicySpec,
     PlaceholderKind, PlaceholdersSpec, RateSpec, RolloutSpec, RulesSpec, Selector,
@@ -69,6 +69,17 @@ pub struct BucketSelection {
 }
 
 impl BucketSelection {
+    /// The group with those of the types of its size class that are selected and that `allowed`
+    /// permits. `None` if there is none. A group of no size class stays as it is.
+    pub fn narrow(&self, group: NodeGroup, allowed: &Allowed) -> Option<NodeGroup> {
+        if group.size_class.is_none() {
+            return Some(group);
+        }
+        let selects =
+            |name: &String| self.instance_types.is_empty() || self.instance_types.contains(name);
+        group.with_types(|name| selects(name) && allowed.allows_type(name))
+    }
+
     /// Whether a group is selected.
     pub fn select(&self, group: &NodeGroup) -> bool {
         let Self { instance_types, capacity_types, groups, selector } = self;
@@ -120,13 +131,13 @@ impl Allowed {
 
     /// Whether policies may use a group: all of its instance types are allowed.
     pub fn allow(&self, group: &NodeGroup) -> bool {
+        group.instance_types().all(|name| self.allows_type(name))
+    }
+
+    /// Whether policies may use an instance type.
+    fn allows_type(&self, name: &str) -> bool {
         let patterns = &self.instance_types;
-        let allowed = |name: &String| patterns.iter().any(|pattern| matches(pattern, name));
-        let others = match &group.other_types {
-            OtherTypes::SameSize(others) => others.iter().all(allowed),
-            OtherTypes::None | OtherTypes::OtherSizes => true,
-        };
-        patterns.is_empty() || (allowed(&group.instance_type) && others)
+        patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, name))
     }
 }
 
@@ -497,6 +508,7 @@ mod tests {
     use embedder::Resources;
 
     use super::*;
+    use crate::catalog::OtherTypes;
 
     #[track_caller]
     fn check(pattern: &str, name: &str, expected: bool) {

@@ -190,7 +190,11 @@ impl Groups {
         let pools = pool_groups(world.node_pools.values(), &claims, &live, comparison);
         let launches = Launchers {
             pools: world.node_pools.values().map(|pool| (pool.name.as_str(), pool)).collect(),
-            has_size_classes: pools.iter().any(|group| group.size_class.is_some()),
+            with_size_classes: pools
+                .iter()
+                .filter(|group| group.size_class.is_some())
+                .filter_map(|group| Some(group.pool.as_ref()?.name.as_str()))
+                .collect(),
             cluster_autoscaler: world.has_autoscaler_groups,
         };
         let of_nodes = live_groups(nodes, &pools, comparison, &launches);

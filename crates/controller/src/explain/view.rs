@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use dashboard::{Acting, BucketView, Captions, Curve, FaultView, Figure, PolicyView, Range, Unit};
+use instances::Price;
 use placeholders::Prices;
 
 use crate::account::Account;
@@ -77,7 +78,12 @@ fn buckets(outcome: &Outcome) -> Vec<BucketView> {
         let standing = outcome.observation.observed.standing.placeholders(id);
         let missing =
             turn.demand.present.get(id).map_or(0, |demand| demand.saturating_sub(occupied));
+        let price = offers.price(&offers.catalog.buckets()[id].name);
+        let price = price.map(|Price { hourly, source }| {
+            format!("${} an hour, from {}", hourly.dollars(), source.in_words())
+        });
         let view = BucketView {
+            price: price.unwrap_or_default(),
             placeholders: standing,
             ready: occupied + on_nodes,
             launching: missing + standing.saturating_sub(on_nodes),

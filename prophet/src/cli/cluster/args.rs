@@ -199,9 +199,10 @@ impl ClusterArgs {
             onnx::start(Some(library))?;
         }
         let data = self.data.as_deref().map(Place::open).transpose()?;
-        let source = self.source().await?;
-        let prices = match (&self.prices, &source) {
-            (Some(path), _) => input::prices(path)?,
+        let given = self.prices.as_deref().map(input::prices).transpose()?;
+        let source = self.source(given.as_ref()).await?;
+        let prices = match (given, &source) {
+            (Some(prices), _) => prices,
             (None, GroupSource::File(file)) => file.prices.clone(),
             (None, _) => PriceRules::default(),
         };
@@ -244,9 +245,9 @@ impl ClusterArgs {
         Ok((client, config, source))
     }
 
-    async fn source(&self) -> anyhow::Result<GroupSource> {
+    async fn source(&self, prices: Option<&PriceRules>) -> anyhow::Result<GroupSource> {
         if let Some(path) = &self.catalog {
-            let file = input::catalog(path)?;
+            let file = input::catalog_with(path, prices)?;
             controller::catalog::file_groups(&file, &self.placement_group_label)
                 .with_context(|| path.display().to_string())?;
             return Ok(GroupSource::File(file));

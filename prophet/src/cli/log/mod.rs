@@ -30,7 +30,7 @@ use traces::{Admits, Trace, default_types};
 use self::networks::{check_network, check_paper, usable};
 use self::recorded::RecordedLog;
 pub(super) use self::recorded::recorded_log;
-pub(super) use self::window::{check_span, covered};
+pub(super) use self::window::{check_span, covered, warn_of_units};
 use self::window::{date_time, load, time_point, window};
 use super::{input, wrong_usage};
 
@@ -188,7 +188,8 @@ impl LogArgs {
             settings.trace = Some(trace.display().to_string());
         }
         if let Some(path) = &self.catalog {
-            settings.catalog = Some(input::catalog(path)?);
+            let prices = self.prices.as_deref().map(input::prices).transpose()?;
+            settings.catalog = Some(input::catalog_with(path, prices.as_ref())?);
         } else if !self.instance_type.is_empty() {
             let names = self.instance_type.iter().map(String::as_str);
             settings.catalog = Some(CatalogFile::of_types(names));

@@ -27,7 +27,15 @@ pub(super) fn load(settings: &mut SimulationSettings) -> anyhow::Result<Trace> {
     if trace.notes != traces::Notes::default() {
         eprintln!("note: {path}: {}", trace.notes);
     }
+    warn_of_units(path, &trace);
     Ok(trace)
+}
+
+/// Warns of requests that the log probably has in another unit.
+pub(in crate::cli) fn warn_of_units(path: &str, trace: &Trace) {
+    for odd in traces::odd_units(&trace.jobs) {
+        eprintln!("warning: {path}: {odd}");
+    }
 }
 
 /// The evaluated time: its first second and the second after its last, in the log's seconds.

@@ -23,15 +23,15 @@ impl PolicyController {
         let nodes = world.index.nodes();
         let comparison = config.comparison(selected_labels, context.named_parts);
         let sizes = self.sizes.get_or_insert_default();
-        let Some(mut all) = groups.with(&world, &comparison, sizes) else {
+        let Some(all) = groups.with(&world, &comparison, sizes) else {
             let why = groups.failing.clone().unwrap_or_else(|| "no groups read yet".into());
             faults.add(Cause::CatalogFailed, why);
             return faults;
         };
         let allowed = &config.allowed;
-        all.retain(|group| settings.buckets.select(group) && allowed.allow(group));
-        let (theirs, ours): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|group| taken.contains(&group.name));
+        let all = all.into_iter().filter_map(|group| settings.buckets.narrow(group, allowed));
+        let all = all.filter(|group| settings.buckets.select(group) && allowed.allow(group));
+        let (theirs, ours): (Vec<_>, Vec<_>) = all.partition(|group| taken.contains(&group.name));
         if !theirs.is_empty() {
             let names: Vec<&str> = theirs.iter().map(|group| group.name.as_str()).collect();
             let message = format!("an older policy uses the groups {}", names.join(", "));
