@@ -45,7 +45,8 @@ def main(prophet: Path, traces: Path, replays: str, results: Path, half: str) ->
         with tempfile.TemporaryDirectory() as folder:
             file, begin, end = cut(window, traces, Path(folder))
             world = ["--settings", str(HERE / "reference.yaml"), "--trace", file.name, "--from", begin, "--until", end]
-            world += [option for kind in window.log.types for option in ("--instance-type", kind)]
+            if window.log.types:
+                world += ["--catalog", str(HERE / f"{window.log.name}.yaml")]
             simulate = ["simulate", *world, "--replays", replays, "--output", "json", "--policies"]
             write(prophet, results / f"{window.name}.json", [*simulate, ",".join(POLICIES)], Path(folder))
             once = ["simulate", *world, "--replays", "1", "--output", "json", "--policies"]

@@ -27,7 +27,7 @@ class Log:
     days: int
     """The length of a window."""
     types: tuple[str, ...] = ()
-    """The instance types on offer, in place of those of the settings."""
+    """The instance types on offer, in place of those of the settings. The file NAME.yaml describes them."""
 
     def file(self, traces: Path) -> Path:
         """Returns the file of the log in the folder `traces`."""
