@@ -256,20 +256,24 @@ impl SeriesAdvice {
         let width = choices.iter().map(|choice| choice.smallest.len()).max().unwrap_or(0).max(8);
         let types = choices.first().map(|choice| choice.nodes.clone()).unwrap_or_default();
         let _ = write!(text, "\n{:width$}  mean nodes by type\n{:width$}", "", "smallest");
-        for count in &types {
-            let _ = write!(text, "  {:>7}", plain(&count.instance_type));
+        // A family has up to ten sizes, and a line of the table 100 columns.
+        let column = |name: &str| plain(name).len().max(6);
+        for TypeCount { instance_type, .. } in &types {
+            let column = column(instance_type);
+            let _ = write!(text, " {:>column$}", plain(instance_type));
         }
-        let _ = writeln!(text, "  {:>7}  {:>6}", "sum", "peak");
+        let _ = writeln!(text, " {:>6} {:>5}", "sum", "peak");
         for choice in choices {
             let _ = write!(text, "{:width$}", choice.smallest);
             for TypeCount { instance_type, .. } in &types {
                 let count = choice.nodes.iter().find(|it| it.instance_type == *instance_type);
                 let mean = count.map_or("-".into(), |count| format!("{:.2}", count.mean));
-                let _ = write!(text, "  {mean:>7}");
+                let column = column(instance_type);
+                let _ = write!(text, " {mean:>column$}");
             }
             let mean: f64 = choice.nodes.iter().map(|count| count.mean).sum();
             let peak = choice.nodes.iter().map(|count| count.peak).max().unwrap_or(0);
-            let _ = writeln!(text, "  {mean:>7.2}  {peak:>6}");
+            let _ = writeln!(text, " {mean:>6.2} {peak:>5}");
         }
         let names: Vec<&str> =
             choices[0].policies.iter().map(|policy| policy.policy.as_str()).collect();
