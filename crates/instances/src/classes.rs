@@ -63,8 +63,9 @@ pub fn is_size_class(name: &str) -> bool {
 }
 
 /// All size classes, by name: those of all types of a size, and those of the types of one family.
-/// Types without a price and those with a fraction of a GPU are left out, because Karpenter
-/// launches neither for pods that request a GPU.
+/// Types that us-east-1 does not sell on demand are left out, because their price cannot be
+/// compared, and so are those with a fraction of a GPU, because Karpenter does not launch them for
+/// pods that request a GPU.
 pub fn size_classes() -> &'static BTreeMap<String, SizeClass> {
     static CLASSES: OnceLock<BTreeMap<String, SizeClass>> = OnceLock::new();
     CLASSES.get_or_init(|| {

@@ -12,7 +12,7 @@ use embedder::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::price::{Bought, PriceRules};
-use crate::size::{Reserved, reserved};
+use crate::size::Reserved;
 use crate::table::{InstanceType, instance_type};
 
 /// The instance types on offer.
@@ -260,7 +260,7 @@ impl InstanceType {
     /// The instance type as an entry of a catalog, on demand, with what the hypervisor, the kubelet
     /// and the system keep as `reserved`. The price is that of [`InstanceType::price`].
     pub fn entry(&self) -> InstanceTypeEntry {
-        let capacity = self.capacity();
+        let (capacity, has) = (self.capacity(), self.allocatable());
         let kind = self.accelerators.and_then(|those| those.kind());
         let kind = kind.filter(|kind| kind.as_str() != AcceleratorKind::NVIDIA);
         InstanceTypeEntry {
@@ -270,7 +270,10 @@ impl InstanceType {
             cpu_millis: Some(capacity.cpu_millis),
             memory_bytes: Some(capacity.memory_bytes),
             pods: Some(capacity.pods),
-            reserved: reserved(capacity),
+            reserved: Reserved {
+                cpu_millis: capacity.cpu_millis - has.cpu_millis,
+                memory_bytes: capacity.memory_bytes - has.memory_bytes,
+            },
             price_per_hour: self.price().map(MicroDollars::dollars),
             capacity_type: CapacityType::OnDemand,
             ..InstanceTypeEntry::default()

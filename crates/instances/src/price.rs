@@ -351,9 +351,7 @@ mod tests {
             if capacity.accelerators != known.accelerators.map_or(0, |those| those.count) {
                 continue;
             }
-            let kept = crate::size::reserved(capacity).cpu_millis;
-            let of_node = Resources { cpu_millis: capacity.cpu_millis - kept, ..capacity };
-            for has in [capacity, of_node] {
+            for has in [capacity, known.allocatable()] {
                 assert!(Some(estimate(has)) >= known.price(), "{}", known.name);
             }
         }

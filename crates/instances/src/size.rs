@@ -47,32 +47,28 @@ pub fn usable_memory(published: u64) -> u64 {
     if published == UNLIMITED { published } else { published - published / 1_000 * MEMORY_LOST }
 }
 
-/// What the kubelet and the system keep of a node with these resources, as Amazon's node images
-/// compute it (nodeadm of Amazon Linux 2023; Bottlerocket alike). Memory: 255 MiB, 11 MiB per pod,
-/// and 100 MiB for the eviction threshold. CPU: 6 % of the first core, 1 % of the second, 0.5 % of
-/// the next two, and 0.25 % of the rest, rounded up to thousandths of a core.
-pub fn kept(capacity: Resources) -> Reserved {
-    let pods = if capacity.pods == UNLIMITED { PODS_MAX } else { capacity.pods };
+/// What a node with these resources has for pods, before DaemonSets: less what the kubelet and the
+/// system keep, as Amazon's node images compute it (nodeadm of Amazon Linux 2023; Bottlerocket
+/// alike). Memory: 255 MiB, 11 MiB per pod, and 100 MiB for the eviction threshold. CPU: 6 % of the
+/// first core, 1 % of the second, 0.5 % of the next two, and 0.25 % of the rest, rounded up to
+/// thousandths of a core. What is unlimited stays so.
+pub fn for_pods(node: Resources) -> Resources {
+    let pods = if node.pods == UNLIMITED { PODS_MAX } else { node.pods };
     let shares = [(1_000, 600), (1_000, 100), (2_000, 50), (UNLIMITED, 25)];
-    let mut left = if capacity.cpu_millis == UNLIMITED { 0 } else { capacity.cpu_millis };
-    let mut cpu_millis = 0;
+    let mut rest = if node.cpu_millis == UNLIMITED { 0 } else { node.cpu_millis };
+    let mut kept_cpu = 0;
     for (step, per_myriad) in shares {
-        let part = left.min(step);
-        cpu_millis += (part * per_myriad).div_ceil(10_000);
-        left -= part;
+        let part = rest.min(step);
+        kept_cpu += (part * per_myriad).div_ceil(10_000);
+        rest -= part;
     }
-    Reserved { cpu_millis, memory_bytes: (255 + 100 + 11 * pods.min(1_000)) * MIB }
-}
-
-/// What a node does not have for pods of the published resources `capacity`: what the hypervisor
-/// and the kernel keep, and what the kubelet and the system keep. Never more than there is.
-pub(crate) fn reserved(capacity: Resources) -> Reserved {
-    let Reserved { cpu_millis, memory_bytes } = kept(capacity);
-    let usable = usable_memory(capacity.memory_bytes);
-    let lost = capacity.memory_bytes - usable;
-    Reserved {
-        cpu_millis: cpu_millis.min(capacity.cpu_millis),
-        memory_bytes: lost.saturating_add(memory_bytes).min(capacity.memory_bytes),
+    let kept_memory = (255 + 100 + 11 * pods.min(1_000)) * MIB;
+    let less =
+        |have: u64, kept: u64| if have == UNLIMITED { have } else { have.saturating_sub(kept) };
+    Resources {
+        cpu_millis: less(node.cpu_millis, kept_cpu),
+        memory_bytes: less(node.memory_bytes, kept_memory),
+        ..node
     }
 }
 
@@ -102,10 +98,9 @@ mod tests {
     fn a_node_has_at_least_what_is_computed() {
         let table = [("m5.large", 1_930, 7_074), ("m5.xlarge", 3_920, 14_531)];
         for (name, cpu, mib) in table {
-            let capacity = instance_type(name).unwrap().capacity();
-            let Reserved { cpu_millis, memory_bytes } = reserved(capacity);
-            assert_eq!(capacity.cpu_millis - cpu_millis, cpu, "{name}");
-            let left = (capacity.memory_bytes - memory_bytes) / MIB;
+            let has = instance_type(name).unwrap().allocatable();
+            assert_eq!(has.cpu_millis, cpu, "{name}");
+            let left = has.memory_bytes / MIB;
             assert!(left <= mib && left * 100 >= mib * 94, "{name}: {left}");
         }
     }
@@ -113,11 +108,11 @@ mod tests {
     #[test]
     fn every_type_but_the_smallest_has_room_for_pods() {
         for known in instance_types() {
-            let capacity = known.capacity();
-            let Reserved { cpu_millis, memory_bytes } = reserved(capacity);
-            assert!(cpu_millis < capacity.cpu_millis, "{}", known.name);
+            let (has, capacity) = (known.allocatable(), known.capacity());
+            assert!(0 < has.cpu_millis && has.cpu_millis < capacity.cpu_millis, "{}", known.name);
             let tiny = known.memory_mib <= 1_024;
-            assert!(memory_bytes < capacity.memory_bytes || tiny, "{}", known.name);
+            assert!(has.memory_bytes > 0 || tiny, "{}", known.name);
         }
+        assert_eq!(for_pods(Resources::UNLIMITED), Resources::UNLIMITED);
     }
 }

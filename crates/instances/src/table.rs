@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use embedder::{AcceleratorKind, MicroDollars, Resources, UNLIMITED};
 
-use crate::size::{Reserved, pods_max, reserved};
+use crate::size::{for_pods, pods_max, usable_memory};
 
 const TABLE: &str = include_str!("table.csv");
 
@@ -120,12 +120,7 @@ impl InstanceType {
     /// What a node has for pods, before DaemonSets.
     pub fn allocatable(&self) -> Resources {
         let capacity = self.capacity();
-        let Reserved { cpu_millis, memory_bytes } = reserved(capacity);
-        Resources {
-            cpu_millis: capacity.cpu_millis - cpu_millis,
-            memory_bytes: capacity.memory_bytes - memory_bytes,
-            ..capacity
-        }
+        for_pods(Resources { memory_bytes: usable_memory(capacity.memory_bytes), ..capacity })
     }
 }
 

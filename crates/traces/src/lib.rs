@@ -20,7 +20,7 @@
 //! describe.rs    statistics: demand, arrivals, autocorrelation, tiers; tail.rs: consumption
 //! tiers.rs       the tiers of a log, by priority
 //! odd_units.rs   requests that suggest another unit than the log's
-//! default_types.rs  the instance types of a log that comes without any
+//! default_types.rs  the instance types of a log without any
 //! allocation.rs  the shares of the machines that jobs request and use
 //! ```
 

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use embedder::{AcceleratorKind, Resources, UNLIMITED};
-use instances::{InstanceType, SizeClass, size_classes, usable_memory};
+use instances::{InstanceType, SizeClass, for_pods, size_classes, usable_memory};
 
 use super::alike::Comparison;
 use super::group::{LaunchedBy, NodeGroup, OtherTypes, Pool};
@@ -192,7 +192,7 @@ fn launched(pool: &NodePool, comparison: &Comparison<'_>) -> Vec<Launched> {
 }
 
 /// Whether a pool selects instance types of AWS by their attributes, and lists none.
-pub(super) fn is_flexible(pool: &NodePool) -> bool {
+pub fn is_flexible(pool: &NodePool) -> bool {
     let of_aws = || {
         [EKS_CLASS, AWS_CLASS].contains(&pool.class_group.as_str())
             || pool.choices.keys().any(|key| is_known(key))
@@ -423,13 +423,7 @@ fn less_unknown(known: &InstanceType) -> Resources {
 
 /// What a node of an instance type of the table has for pods, as Karpenter estimates at least.
 pub(super) fn estimated(known: &InstanceType) -> Resources {
-    let capacity = less_unknown(known);
-    let kept = instances::kept(capacity);
-    Resources {
-        cpu_millis: capacity.cpu_millis.saturating_sub(kept.cpu_millis),
-        memory_bytes: capacity.memory_bytes.saturating_sub(kept.memory_bytes),
-        ..capacity
-    }
+    for_pods(less_unknown(known))
 }
 
 #[cfg(test)]

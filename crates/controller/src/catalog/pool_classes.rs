@@ -32,11 +32,6 @@ struct PoolClass {
 }
 
 impl PoolClasses {
-    /// Whether a pool has size classes.
-    pub fn is_flexible(pool: &NodePool) -> bool {
-        is_flexible(pool)
-    }
-
     /// The size classes of a pool. `None` if the pool lists its instance types.
     pub fn of(pool: &NodePool) -> Option<Self> {
         if !is_flexible(pool) {
@@ -91,14 +86,15 @@ impl PoolClass {
         Some(Self { class, labels, choices, has })
     }
 
-    /// What a node has for pods beside the DaemonSets that run on it.
+    /// What a node has for pods beside the DaemonSets that run on it. One that does not fit on an
+    /// empty node runs on none.
     fn beside(&self, daemons: &[Daemon], pool: &NodePool) -> Resources {
-        let here = daemons.iter().filter(|daemon| {
+        let admitted = daemons.iter().filter(|daemon| {
             daemon.constraints.admit_any(&self.labels, &self.choices, &pool.taints)
         });
-        here.fold(self.has, |left, daemon| {
-            left.less(Resources { accelerators: 0, ..daemon.requests })
-        })
+        let requests = admitted.map(|daemon| Resources { accelerators: 0, ..daemon.requests });
+        let fitting = requests.filter(|requests| self.has.fits(*requests));
+        fitting.fold(self.has, Resources::less)
     }
 }
 
@@ -189,6 +185,34 @@ mod tests {
         check_flexible(values, (1, 4, 0), &[], &["batch/4cpu-16gib m7i.xlarge"]);
         let values = "[{key: karpenter.k8s.aws/instance-family, operator: In, values: [m7i, m7a], minValues: 3}]";
         check_flexible(values, (1, 4, 0), &[], &[]);
+    }
+
+    /// A DaemonSet that runs on a node takes room from pods, and one that fits no node takes none.
+    #[test]
+    fn only_daemon_sets_that_fit_a_node_count_in_the_choice_of_a_size() {
+        let pool = aws_pool(
+            "[{key: karpenter.k8s.aws/instance-family, operator: In, values: [m7i]}, {key: karpenter.k8s.aws/instance-cpu, operator: In, values: ['8', '16']}]",
+        );
+        let classes = PoolClasses::of(&pool).unwrap();
+        let pod = serde_json::from_value(json!({
+            "metadata": {"name": "a", "namespace": "b"},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "7200m"}}}]},
+        }))
+        .unwrap();
+        let pods = PodClass::of(&pod, &BTreeSet::new());
+        let check = |cpu_millis, expected| {
+            let every_pod = serde_json::from_str("{}").unwrap();
+            let daemon = Daemon {
+                name: "kube-system/a".into(),
+                constraints: crate::observe::Constraints::of_daemon(&every_pod),
+                requests: Resources { cpu_millis, pods: 1, ..Resources::default() },
+            };
+            let chosen = classes.class_for(&pods, &[daemon], &BTreeSet::new());
+            assert_eq!(chosen, Some(expected), "{cpu_millis}");
+        };
+        check(100, "8cpu-32gib");
+        check(500, "16cpu-64gib");
+        check(64_000, "8cpu-32gib");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use embedder::{Resources, UNLIMITED};
+use instances::for_pods;
 
 use super::alike::Comparison;
 use super::group::{LaunchedBy, NodeGroup, OtherTypes};
@@ -229,7 +230,7 @@ fn assumed_by_cluster_autoscaler(group: &NodeGroup) -> Resources {
 /// The size of the first node of a group that has no nodes: the amounts of its tags, else its
 /// capacity less the kubelet's reservation.
 ///
-/// [`instances::kept`] is that reservation. Of the memory that AWS publishes, the hypervisor and
+/// [`for_pods`] subtracts that reservation. Of the memory that AWS publishes, the hypervisor and
 /// the kernel keep a share in addition. Karpenter's estimates have no such share any more.
 pub(super) fn template(group: &NodeGroup) -> Resources {
     let NodeGroup { capacity, resources: tags, accelerator_kind, .. } = group;
@@ -237,14 +238,7 @@ pub(super) fn template(group: &NodeGroup) -> Resources {
         LaunchedBy::ClusterAutoscaler => instances::usable_memory(capacity.memory_bytes),
         _ => capacity.memory_bytes,
     };
-    let kept = instances::kept(*capacity);
-    let less =
-        |have: u64, kept: u64| if have == UNLIMITED { have } else { have.saturating_sub(kept) };
-    let computed = Resources {
-        cpu_millis: less(capacity.cpu_millis, kept.cpu_millis),
-        memory_bytes: less(usable, kept.memory_bytes),
-        ..*capacity
-    };
+    let computed = for_pods(Resources { memory_bytes: usable, ..*capacity });
     let tagged = resources(tags, accelerator_kind.as_str());
     let pick = |name: &str, from_tag: u64, value: u64| {
         if tags.contains_key(name) { from_tag } else { value }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use crate::catalog::PoolClasses;
+use crate::catalog::{PoolClasses, is_flexible};
 use crate::observe::{Daemon, NodePool, PodClass};
 
 /// The most kinds of pods that are remembered, by their hashes. Beyond them, all are looked at
@@ -21,7 +21,7 @@ pub(super) struct PodSizes {
 impl PodSizes {
     /// Reads the pools again if they changed.
     pub(super) fn refresh<'a>(&mut self, pools: impl Iterator<Item = &'a NodePool> + Clone) {
-        let flexible = pools.clone().filter(|pool| PoolClasses::is_flexible(pool));
+        let flexible = pools.clone().filter(|pool| is_flexible(pool));
         let same = flexible.clone().count() == self.pools.len()
             && flexible.zip(&self.pools).all(|(pool, known)| known.are_of(pool));
         if !same {

@@ -46,6 +46,14 @@ fn with_comparison<T>(selected: &[&str], use_it: impl FnOnce(&Comparison<'_>) ->
     })
 }
 
+/// The offers of groups without nodes.
+fn of_groups(groups: &[NodeGroup]) -> Offers {
+    with_comparison(&[], |comparison| {
+        let pricing = (comparison, &Pricing::of_table());
+        offers(groups, index(&[]).nodes(), &[], pricing, &mut Sizes::new()).unwrap()
+    })
+}
+
 /// The offers of the groups that the nodes themselves form.
 fn of_nodes(nodes: &[Value], sizes: &mut Sizes) -> Offers {
     of_selected(nodes, &[], sizes)
@@ -269,16 +277,7 @@ fn a_group_of_several_types_is_a_bucket_only_if_they_have_one_size() {
     let of = |other_types: OtherTypes| {
         let mixed = NodeGroup { other_types, ..group("mixed", &[], true) };
         let groups = [group("plain", &[], true), mixed];
-        with_comparison(&[], |comparison| {
-            offers(
-                &groups,
-                index(&[]).nodes(),
-                &[],
-                (comparison, &Pricing::of_table()),
-                &mut Sizes::new(),
-            )
-            .unwrap()
-        })
+        of_groups(&groups)
     };
     let types = |offers: &Offers| -> Vec<Vec<String>> {
         let groups = offers.groups.iter().flatten();
@@ -442,16 +441,7 @@ fn a_group_that_cannot_be_used_leaves_out_itself_alone() {
     large.instance_type = "m5.2xlarge".into();
     large.labels.insert("node.kubernetes.io/instance-type".into(), "m5.2xlarge".into());
     let groups = [twice.clone(), twice, inverted, large];
-    let made = with_comparison(&[], |comparison| {
-        offers(
-            &groups,
-            index(&[]).nodes(),
-            &[],
-            (comparison, &Pricing::of_table()),
-            &mut Sizes::new(),
-        )
-        .unwrap()
-    });
+    let made = of_groups(&groups);
     let names: Vec<&str> =
         made.catalog.buckets().iter().flat_map(|bucket| &bucket.groups).map(|g| &*g.name).collect();
     assert_eq!(names, ["a", "c"]);
