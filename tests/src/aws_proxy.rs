@@ -25,6 +25,11 @@ impl Call {
         fields.find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
+    /// The body of the request.
+    pub fn body(&self) -> &str {
+        &self.body
+    }
+
     /// Sends the call to the emulator; returns the whole response.
     ///
     /// # Errors
@@ -84,17 +89,21 @@ async fn request(client: &mut TcpStream) -> Result<(String, String)> {
 }
 
 /// The IAM action of a request. The service is in the scope of the signature, the call in the form
-/// data, or, of EKS, in the path.
+/// data, or in a header of the Price List service, or, of EKS, in the path.
 fn action(head: &str, body: &str) -> Result<String> {
     let scope = head.split_once("/aws4_request").context("the call is not signed")?.0;
     let service = scope.rsplit('/').next().context("no service")?;
     let line = head.lines().next().unwrap_or_default();
+    let target = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("x-amz-target").then(|| value.rsplit('.').next())?
+    });
     let call = match body.split('&').find_map(|field| field.strip_prefix("Action=")) {
         Some(call) => call,
         None if line.starts_with("GET /clusters/") && line.contains("/node-groups/") => {
             "DescribeNodegroup"
         }
-        None => line,
+        None => target.unwrap_or(line),
     };
     Ok(format!("{service}:{call}"))
 }

@@ -15,7 +15,9 @@ use aws_sdk_autoscaling::types::{
 use aws_sdk_ec2::types::{
     LaunchTemplateCpuOptionsRequest, LaunchTemplateInstanceMarketOptionsRequest, MarketType,
 };
-use controller::catalog::aws::{ACTIONS, AwsCatalog, Clients, DEADLINE, Found, clients};
+use controller::catalog::aws::{
+    ACTIONS, AwsCatalog, Clients, DEADLINE, Found, PriceReader, clients,
+};
 use controller::catalog::{NodeGroup, OtherTypes};
 use serde_json::json;
 use tests::moto::{Moto, REGION};
@@ -226,13 +228,14 @@ async fn a_mixed_group_counts_as_its_first_override() {
         &[
             "partly_spot: Auto Scaling group partly: only some of its instances are spot instances, so it counts as on demand",
             "partly_spot: Auto Scaling group partly-by-base: only some of its instances are spot instances, so it counts as on demand",
-            "mixed_instance_types: Auto Scaling group sizes: it also launches instance types of other sizes than its first: m5.2xlarge",
+            "mixed_instance_types: Auto Scaling group sizes: it also launches instance types of other sizes than its first, so its placeholders have the size of the first, or of the smallest node that came: m5.2xlarge",
         ],
     );
     let others: Vec<&OtherTypes> = found.groups.iter().map(|group| &group.other_types).collect();
     let same_size = OtherTypes::SameSize(["m4.xlarge", "m5a.xlarge"].map(str::to_owned).into());
+    let sizes = OtherTypes::OtherSizes(["m5.2xlarge", "m5a.xlarge"].map(str::to_owned).into());
     let none = &OtherTypes::None;
-    assert_eq!(others, [none, none, none, none, &OtherTypes::OtherSizes, &same_size]);
+    assert_eq!(others, [none, none, none, none, &sizes, &same_size]);
 }
 
 #[tokio::test]
@@ -400,7 +403,15 @@ async fn the_catalog_makes_exactly_the_calls_that_the_documented_policy_allows()
     let mut catalog = catalog(proxy.endpoint()).await;
     let first = catalog.node_groups().await.unwrap();
     assert_eq!(first.groups.len(), 4, "{:?}", first.problems);
-    let made = proxy.take_seen();
+    let groups = proxy.take_seen();
+    assert_eq!(groups.len(), 7, "{groups:?}");
+    let reader = PriceReader::new(Clients::new(&config(proxy.endpoint()).await)).unwrap();
+    let (types, now) = (["m5.xlarge".to_owned()].into(), base::clock::now());
+    let mut prices = reader.none();
+    assert!(reader.refresh(&mut prices, &types, now).await.is_empty());
+    let of_prices = proxy.take_seen();
+    assert_eq!(of_prices, ["pricing:GetProducts", "ec2:DescribeSpotPriceHistory"]);
+    let made: BTreeSet<String> = groups.into_iter().chain(of_prices).collect();
 
     let docs = include_str!("../../docs/permissions-aws.md");
     let policy =
@@ -412,18 +423,102 @@ async fn the_catalog_makes_exactly_the_calls_that_the_documented_policy_allows()
         .iter()
         .flat_map(|s| s["Action"].as_array().unwrap());
     let allowed: BTreeSet<&str> = actions.map(|action| action.as_str().unwrap()).collect();
-    assert_eq!(made.iter().map(String::as_str).collect::<BTreeSet<_>>(), allowed);
+    let made: BTreeSet<&str> = made.iter().map(String::as_str).collect();
+    assert_eq!(made, allowed);
     assert_eq!(BTreeSet::from(ACTIONS), allowed);
 
     // The catalog caches data that cannot change, so the second read makes fewer calls.
-    assert_eq!(made.len(), 6, "{made:?}");
     assert_eq!(catalog.node_groups().await.unwrap(), first);
     let expected = [
         "autoscaling:DescribeAutoScalingGroups",
         "ec2:DescribeLaunchTemplateVersions",
         "autoscaling:DescribeLaunchConfigurations",
+        "autoscaling:DescribeScalingActivities",
     ];
     assert_eq!(proxy.take_seen(), expected);
+    // Prices are read again once they are old: spot prices after 15 minutes, the others after a day.
+    for (minutes, expected) in [
+        (14, vec![]),
+        (15, vec!["ec2:DescribeSpotPriceHistory"]),
+        (24 * 60, vec!["pricing:GetProducts", "ec2:DescribeSpotPriceHistory"]),
+    ] {
+        let later = now + Duration::from_mins(minutes);
+        assert!(reader.refresh(&mut prices, &types, later).await.is_empty());
+        assert_eq!(proxy.take_seen(), expected, "after {minutes} minutes");
+    }
+}
+
+/// The stand-in answers with the activity of a group that AWS had no capacity for.
+#[tokio::test]
+async fn a_group_whose_launch_failed_is_closed_and_the_permission_for_it_is_optional() {
+    let moto = Moto::start().await.unwrap();
+    one_of_each(&moto).await;
+    for (denied, expected) in
+        [(&[][..], vec!["no-capacity"]), (&["autoscaling:DescribeScalingActivities"][..], vec![])]
+    {
+        let proxy = Proxy::denying(moto.endpoint(), 0, denied).await.unwrap();
+        let found = catalog(proxy.endpoint()).await.node_groups().await.unwrap();
+        assert_eq!(found.groups.len(), 4, "{:?}", found.problems);
+        assert_eq!(found.closed.keys().collect::<Vec<_>>(), expected);
+    }
+}
+
+#[tokio::test]
+async fn each_permission_for_prices_is_optional() {
+    let moto = Moto::start().await.unwrap();
+    let types = ["m5.xlarge".to_owned(), "m7i.xlarge".to_owned()].into();
+    let cases: [(&'static [&'static str], [usize; 2], &str); 3] = [
+        (&[], [2, 2], ""),
+        (
+            &["pricing:GetProducts"],
+            [0, 2],
+            "failed to call pricing:GetProducts: service error: AccessDeniedException",
+        ),
+        (
+            &["ec2:DescribeSpotPriceHistory"],
+            [2, 0],
+            "failed to call ec2:DescribeSpotPriceHistory: service error: unhandled error (UnauthorizedOperation)",
+        ),
+    ];
+    for (denied, [on_demand, spot], expected) in cases {
+        let proxy = Proxy::denying(moto.endpoint(), 0, denied).await.unwrap();
+        let reader = PriceReader::new(Clients::new(&config(proxy.endpoint()).await)).unwrap();
+        let mut prices = reader.none();
+        let failures = reader.refresh(&mut prices, &types, base::clock::now()).await;
+        assert!(failures.join("; ").starts_with(expected), "{failures:?}");
+        assert_eq!(failures.len(), denied.len());
+        assert_eq!((prices.on_demand.len(), prices.spot.len()), (on_demand, spot), "{denied:?}");
+    }
+}
+
+/// The stand-in sells no m7i.xlarge in us-east-1.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_prices_of_types_are_those_of_the_price_list() {
+    let moto = Moto::start().await.unwrap();
+    let proxy = Proxy::start(moto.endpoint(), 0).await.unwrap();
+    for (region, expected) in [
+        ("eu-central-1", [("m5.xlarge", 0.23, "price_list"), ("m7i.xlarge", 0.2415, "price_list")]),
+        ("us-east-1", [("m5.xlarge", 0.19, "price_list"), ("m7i.xlarge", 0.2016, "table")]),
+    ] {
+        let arguments = ["catalog", "types", "m5.xlarge", "m7i.xlarge", "--aws-prices"];
+        let mut command = tests::prophet(&arguments);
+        command.args(["--region", region, "--output", "json"]);
+        let environment =
+            moto.environment().into_iter().filter(|(key, _)| *key != "AWS_ENDPOINT_URL");
+        command.envs(environment).env("AWS_ENDPOINT_URL", proxy.endpoint());
+        let (code, output, errors) = tests::finish(&mut command);
+        assert_eq!(code, 0, "{errors}");
+        let output: serde_json::Value = serde_json::from_str(&output).unwrap();
+        let types = output["types"].as_array().unwrap();
+        let found: Vec<_> = types
+            .iter()
+            .map(|one| {
+                let text = |field: &str| one[field].as_str().unwrap();
+                (text("name"), one["dollars_per_hour"].as_f64().unwrap(), text("price_source"))
+            })
+            .collect();
+        assert_eq!(found, expected, "{region}");
+    }
 }
 
 #[tokio::test]
@@ -465,7 +560,7 @@ async fn an_endpoint_that_never_responds_fails_at_the_deadline() {
 async fn a_pod_takes_region_endpoint_and_role_from_its_environment() {
     if std::env::var_os("AWS_WEB_IDENTITY_TOKEN_FILE").is_some() {
         let mut catalog =
-            AwsCatalog::new(clients(None).await, DISCOVERY.parse().unwrap(), DEADLINE);
+            AwsCatalog::new(clients(None, None).await, DISCOVERY.parse().unwrap(), DEADLINE);
         assert_eq!(catalog.node_groups().await.unwrap().groups.len(), 4);
         return;
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams, ListParams};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
 use serde_json::{Value, json};
 use tests::control_plane::ControlPlane;
-use tests::installed::{NAMESPACE, Prophet, policy};
+use tests::installed::{NAMESPACE, Prophet, policy, status};
 use tests::karpenter::{Karpenter, node_pool};
 use tests::wait;
 
@@ -80,8 +80,33 @@ async fn karpenter_launches_nodes_for_placeholders_and_removes_them_afterwards()
         }
     };
     wait_for("two placeholders on two nodes", 2, 2).await;
+    no_capacity_closes_the_group(&plane).await.unwrap();
     plane.apply_yaml(&policy("batch", &POLICY.replace("[0, 2]", "[0, 0]"))).await.unwrap();
     wait_for("no placeholder and no node", 0, 0).await;
+}
+
+/// Writes the Event of Karpenter that there is no capacity for one of its claims, and waits until
+/// the group is in backoff. The kwok provider always has capacity.
+async fn no_capacity_closes_the_group(plane: &ControlPlane) -> anyhow::Result<()> {
+    let kind = GroupVersionKind::gvk("karpenter.sh", "v1", "NodeClaim");
+    let claims: Api<DynamicObject> = Api::all_with(plane.client(), &ApiResource::from_gvk(&kind));
+    let claim = claims.list(&ListParams::default()).await?.items[0].name_any();
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event", "type": "Warning",
+        "metadata": {"name": format!("{claim}.1"), "namespace": "default"},
+        "reason": "InsufficientCapacityError",
+        "message": format!("NodeClaim {claim} event: no capacity of m5.xlarge"),
+        "involvedObject": {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": claim},
+        "lastTimestamp": base::clock::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true),
+        "source": {"component": "karpenter"},
+    });
+    plane.apply_yaml(&event.to_string()).await?;
+    wait::until_true("the backoff of the group", DEADLINE, async || {
+        let status = status(plane, "batch").await?;
+        let group = &status["buckets"][0]["groups"][0];
+        Ok(group["backoff"] == true && group["backoffUntil"].is_string())
+    })
+    .await
 }
 
 /// A pool as it is published, without a list of instance types, and the pods that it is for.

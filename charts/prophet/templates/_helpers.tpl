@@ -93,6 +93,9 @@ bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
 {{- if and .catalog .nodeGroupAutoDiscovery -}}
 {{- fail "catalog and nodeGroupAutoDiscovery are both set: groups of nodes have one source" -}}
 {{- end -}}
+{{- if and .catalog (ne .awsPrices nil) -}}
+{{- fail "catalog and awsPrices are both set: a catalog has its own prices" -}}
+{{- end -}}
 {{- if and .serviceMonitor.enabled .podMonitor.enabled -}}
 {{- fail "serviceMonitor and podMonitor are both enabled: each metric would be scraped twice" -}}
 {{- end -}}

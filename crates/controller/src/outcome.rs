@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use control::{Observed, Turn};
 use embedder::{MicroDollars, Shape, Unfit};
 use history::{EndedLaunch, LaunchEnd, UsedLaunch};
@@ -22,6 +22,8 @@ pub struct Outcome {
     pub faults: Faults,
     /// The buckets on offer to the policy.
     pub offers: Option<Arc<Offers>>,
+    /// Why prices of AWS could not be read, one message for each action.
+    pub unread_prices: Vec<String>,
     /// What is known of the nodes of groups.
     pub known: Sizes,
     /// The policy's view of the cluster. Empty where no bucket is on offer.
@@ -65,11 +67,20 @@ pub struct Observation {
     pub used: Vec<UsedLaunch>,
     /// The assumed launch latency in seconds, by bucket and then by group.
     pub launch_seconds: Vec<Vec<i64>>,
+    /// The groups that launch no nodes at present, by bucket and then by group.
+    pub backoffs: Vec<Vec<Option<Backoff>>>,
     /// The time of placeholders whose nodes batch pods took since the last turn.
     pub charges: Vec<Charge>,
     /// The names of nodes that pods outside batch demand took from placeholders since the last
     /// turn.
     pub taken_by_other_workload: Vec<String>,
+}
+
+/// A group that launches no nodes at present, because launches failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backoff {
+    /// When it is tried again. `None` if only cluster-autoscaler knows.
+    pub until: Option<DateTime<Utc>>,
 }
 
 /// The decision of a turn.

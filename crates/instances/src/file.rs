@@ -368,6 +368,7 @@ impl InstanceTypeEntry {
             zone: None,
             has,
             described,
+            read: None,
         });
         if !price.source.is_known() {
             let problem =

@@ -1,12 +1,13 @@
 //! The price of an instance, and where it comes from.
 //!
-//! In this order: what the operator pays (`prices`), the group's own price, the table, and an
-//! estimate. Prices rank the buckets, weigh idling and enforce ceilings in dollars.
+//! In this order: what the operator pays (`prices`), the group's own price, what AWS says, the
+//! table, and an estimate. Prices rank the buckets, weigh idling and enforce ceilings in dollars.
 
 use base::input::{self, YamlError};
 use embedder::{CapacityType, MicroDollars, Resources, UNLIMITED};
 use serde::{Deserialize, Serialize};
 
+use crate::aws_prices::AwsPrices;
 use crate::table::{
     InstanceType, US_EAST_1, family_of, instance_type, instance_types, prices_date,
 };
@@ -22,6 +23,10 @@ pub enum PriceSource {
     Operator,
     /// The catalog file.
     CatalogFile,
+    /// The mean of the spot prices of the last day, which AWS gave.
+    SpotHistory,
+    /// AWS's Price List service, today.
+    PriceList,
     /// The built-in table, for the region.
     Table,
     /// The built-in table, for another region, because it has no price of this one.
@@ -48,6 +53,8 @@ impl PriceSource {
         match self {
             Self::Operator => "operator",
             Self::CatalogFile => "catalog_file",
+            Self::SpotHistory => "spot_history",
+            Self::PriceList => "price_list",
             Self::Table => "table",
             Self::OtherRegion => "other_region",
             Self::Estimate => "estimate",
@@ -56,8 +63,15 @@ impl PriceSource {
 
     /// The source with this label.
     pub fn of_label(label: &str) -> Option<Self> {
-        let all =
-            [Self::Operator, Self::CatalogFile, Self::Table, Self::OtherRegion, Self::Estimate];
+        let all = [
+            Self::Operator,
+            Self::CatalogFile,
+            Self::SpotHistory,
+            Self::PriceList,
+            Self::Table,
+            Self::OtherRegion,
+            Self::Estimate,
+        ];
         all.into_iter().find(|source| source.label() == label)
     }
 
@@ -66,6 +80,8 @@ impl PriceSource {
         match self {
             Self::Operator => "the operator's prices".into(),
             Self::CatalogFile => "the catalog file".into(),
+            Self::SpotHistory => "AWS's spot prices of the last day".into(),
+            Self::PriceList => "AWS's price list of today".into(),
             Self::Table => format!("AWS's price list of {}", prices_date()),
             Self::OtherRegion => {
                 format!("AWS's price list of {}, for another region", prices_date())
@@ -129,6 +145,8 @@ pub struct Bought<'a> {
     pub has: Resources,
     /// The price of the group's own description.
     pub described: Option<MicroDollars>,
+    /// The prices that were read from AWS.
+    pub read: Option<&'a AwsPrices>,
 }
 
 impl PriceRule {
@@ -223,9 +241,12 @@ impl PriceRules {
 }
 
 fn without_rules(bought: &Bought<'_>) -> Price {
-    let &Bought { instance_type: name, capacity_type, region, has, described, .. } = bought;
+    let &Bought { instance_type: name, capacity_type, region, has, described, read, .. } = bought;
     if let Some(hourly) = described {
         return Price { hourly, source: PriceSource::CatalogFile };
+    }
+    if let Some((hourly, source)) = read.and_then(|prices| prices.price(bought, SPOT_SHARE)) {
+        return Price { hourly, source };
     }
     let (on_demand, source) =
         listed(name, region).unwrap_or_else(|| (estimate(has), PriceSource::Estimate));
@@ -277,6 +298,7 @@ mod tests {
             zone: None,
             has: Resources { cpu_millis: 3_920, ..Resources::default() },
             described: None,
+            read: None,
         }
     }
 

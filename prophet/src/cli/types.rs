@@ -3,8 +3,12 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+#[cfg(feature = "aws")]
+use anyhow::Context as _;
 use embedder::CapacityType;
-use instances::{Bought, InstanceType, Price, PriceRules, instance_type, instance_types};
+use instances::{
+    AwsPrices, Bought, InstanceType, Price, PriceRules, instance_type, instance_types,
+};
 use serde_json::{Value, json};
 
 use super::output::OutputFormat;
@@ -15,6 +19,7 @@ Examples:
   prophet catalog types m7i g6.xlarge p5.48xlarge
   prophet catalog types p5 --region us-gov-west-1
   prophet catalog types m7i --spot --output json
+  prophet catalog types m7i --region eu-central-1 --aws-prices
 
 CPU and memory are what a node has for pods before DaemonSets: less what the hypervisor, the kubelet and the system keep.
 Live nodes of a cluster overrule them. Prices that the table does not have for a region are those of us-east-1.";
@@ -31,6 +36,11 @@ pub(super) struct Args {
     /// Show spot instances
     #[arg(long)]
     spot: bool,
+    /// Read the prices from AWS, with the credentials of the environment: on-demand prices from the
+    /// Price List service, spot prices from their history
+    #[cfg(feature = "aws")]
+    #[arg(long)]
+    aws_prices: bool,
     /// What you pay for instances, as YAML: prices by instance type, or a percentage
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
@@ -50,7 +60,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         those.sort_by_key(|known| (known.capacity(), known.name));
         types.extend(those);
     }
-    let priced = types.into_iter().map(|known| (known, args.price(&rules, known)));
+    let read = args.read(&types)?;
+    let priced = types.into_iter().map(|known| (known, args.price(&rules, read.as_ref(), known)));
     match args.output {
         OutputFormat::Json => {
             let all: Vec<Value> = priced.map(|(known, price)| as_json(known, price)).collect();
@@ -68,8 +79,36 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 impl Args {
+    /// The prices that AWS gives for the types. `None` if they are not asked for.
+    #[cfg(feature = "aws")]
+    fn read(&self, types: &[&InstanceType]) -> anyhow::Result<Option<AwsPrices>> {
+        use controller::catalog::aws::{PriceReader, clients};
+        if !self.aws_prices {
+            return Ok(None);
+        }
+        let names = types.iter().map(|known| known.name.to_owned()).collect();
+        super::runtime::of_this_thread()?.block_on(async {
+            let reader = PriceReader::new(clients(Some(&self.region), None).await);
+            let reader = reader.context("no region")?;
+            let mut prices = reader.none();
+            let failures = reader.refresh(&mut prices, &names, base::clock::now()).await;
+            anyhow::ensure!(failures.is_empty(), "{}", failures.join("; "));
+            Ok(Some(prices))
+        })
+    }
+
+    #[cfg(not(feature = "aws"))]
+    fn read(&self, _: &[&InstanceType]) -> anyhow::Result<Option<AwsPrices>> {
+        Ok(None)
+    }
+
     /// The price of an instance. `None` if it is unknown.
-    fn price(&self, rules: &PriceRules, known: &InstanceType) -> Option<Price> {
+    fn price(
+        &self,
+        rules: &PriceRules,
+        read: Option<&AwsPrices>,
+        known: &InstanceType,
+    ) -> Option<Price> {
         let capacity_type = if self.spot { CapacityType::Spot } else { CapacityType::OnDemand };
         let price = rules.price(&Bought {
             instance_type: known.name,
@@ -78,6 +117,7 @@ impl Args {
             zone: None,
             has: known.allocatable(),
             described: None,
+            read,
         });
         price.source.is_known().then_some(price)
     }

@@ -92,6 +92,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     (r#"serviceMonitor.interval="30""#, "/serviceMonitor/interval", "does not match pattern"),
     (r#"prometheusRule.disabled=["absent"]"#, "/prometheusRule/disabled/0", "does not match pattern"),
     (r#"grafanaDashboard.labels=["a"]"#, "/grafanaDashboard/labels", "want object"),
+    (r#"awsPrices=true catalog={"instanceTypes":[{"name":"a","pricePerHour":1}]}"#, "", "catalog and awsPrices are both set"),
     (r#"nodeGroupAutoDiscovery="asg:tag=a" catalog={"instanceTypes":[{"name":"a","pricePerHour":1}]}"#, "", "catalog and nodeGroupAutoDiscovery are both set"),
 ];
 

@@ -82,6 +82,8 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     // What the controller reads, and the operator's limits.
     (r#"policyNamespaces=["a","prophet"]"#, "StatefulSet prophet", "@/args", r#"has "--namespace=prophet,a""#),
     (r#"policyNamespaces=["a"]"#, "Role prophet-act", "/metadata/namespace", r#""prophet""#),
+    ("awsPrices=true", "StatefulSet prophet", "@/args", r#"has "--aws-prices=true""#),
+    ("awsPrices=false", "StatefulSet prophet", "@/args", r#"has "--aws-prices=false""#),
     (r#"nodeGroupAutoDiscovery="asg:tag=a,b=c""#, "StatefulSet prophet", "@/args", r#"has "--node-group-auto-discovery=asg:tag=a,b=c""#),
     (r#"catalog={"instanceTypes":[{"name":"m5.large","pricePerHour":1,"cpuMillis":2000}]}"#, "StatefulSet prophet", "@/args", r#"has "--catalog=/etc/prophet/catalog.yaml""#),
     (r#"catalog={"instanceTypes":[{"name":"m5.large","pricePerHour":1,"cpuMillis":2000}]}"#, "StatefulSet prophet", "/spec/template/spec/volumes", r#"[{"name":"catalog","configMap":{"name":"prophet-catalog"}}]"#),

@@ -17,8 +17,19 @@ pub enum OtherTypes {
     None,
     /// The group launches these types, too, which have the size of the first.
     SameSize(BTreeSet<String>),
-    /// The group launches types of other sizes.
-    OtherSizes,
+    /// The group launches these types, too, of which one or more have another size than the first.
+    OtherSizes(BTreeSet<String>),
+}
+
+impl OtherTypes {
+    /// The instance types beyond the first.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        let names = match self {
+            Self::None => None,
+            Self::SameSize(others) | Self::OtherSizes(others) => Some(others),
+        };
+        names.into_iter().flatten()
+    }
 }
 
 /// What launches the nodes of a group, and so decides by which description of a node a pod fits.
@@ -58,8 +69,8 @@ pub struct NodeGroup {
     /// The name of the size class, if the group launches any type of one. Its bucket has this name
     /// in place of the instance type's.
     pub size_class: Option<String>,
-    /// The other instance types that the group launches. They have the same size as the first.
-    /// Otherwise the group is left out, because its placeholders would have no single size.
+    /// The other instance types that the group launches. If they have other sizes, placeholders have
+    /// the size of the first, as cluster-autoscaler assumes, or of the smallest node that came.
     pub other_types: OtherTypes,
     /// What launches its nodes.
     pub launched_by: LaunchedBy,
@@ -106,7 +117,8 @@ pub struct NodeGroup {
 }
 
 impl NodeGroup {
-    /// The group with those of its instance types that are kept. `None` if there is none.
+    /// The group of a size class with those of its instance types that are kept. `None` if there is
+    /// none.
     pub fn with_types(mut self, keep: impl Fn(&String) -> bool) -> Option<Self> {
         let mut kept: BTreeSet<String> =
             self.instance_types().filter(|&n| keep(n)).cloned().collect();
@@ -120,11 +132,7 @@ impl NodeGroup {
 
     /// The names of the instance types that the group launches.
     pub fn instance_types(&self) -> impl Iterator<Item = &String> {
-        let others = match &self.other_types {
-            OtherTypes::SameSize(others) => Some(others),
-            OtherTypes::None | OtherTypes::OtherSizes => None,
-        };
-        [&self.instance_type].into_iter().chain(others.into_iter().flatten())
+        [&self.instance_type].into_iter().chain(self.other_types.names())
     }
 }
 

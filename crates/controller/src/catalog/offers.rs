@@ -171,6 +171,9 @@ pub fn offers(
     Ok(Offers { catalog, groups, prices, problems })
 }
 
+/// The part of the name of a bucket of groups that launch types of several sizes.
+const MIXED: &str = "mixed";
+
 /// The groups that can be used, by the name and the parts of their bucket. Adds a problem for each
 /// of the others.
 fn alike(
@@ -206,10 +209,13 @@ fn alike(
             // The device plugins of its nodes have not started yet.
             group.accelerator_kind = (*kind).clone();
         }
-        let key = (
-            plain_name(group.size_class.as_ref().unwrap_or(&group.instance_type), capacity),
-            comparison.parts(&group.accelerator_kind, &group.labels, &group.taints),
-        );
+        let mut parts = comparison.parts(&group.accelerator_kind, &group.labels, &group.taints);
+        if matches!(group.other_types, OtherTypes::OtherSizes(_)) {
+            // Its placeholders may become smaller than those of groups of the first type alone.
+            parts.push(MIXED.to_owned());
+        }
+        let name = group.size_class.as_ref().unwrap_or(&group.instance_type);
+        let key = (plain_name(name, capacity), parts);
         merge(alike.entry(key).or_default(), &group, capacity, problems);
     }
     alike
@@ -217,15 +223,11 @@ fn alike(
 
 /// Why a group cannot be used, if it cannot. `first` is whether no group before has its name.
 fn unusable(group: &NodeGroup, first: bool) -> Option<String> {
-    let NodeGroup { min, max, other_types, .. } = group;
+    let NodeGroup { min, max, .. } = group;
     if !first {
         return Some("another group has the same name".into());
     }
-    if min > max {
-        return Some(format!("its minimum size, {min}, exceeds its maximum size, {max}"));
-    }
-    let why = "its instances are of several sizes, so its placeholders would have no single size";
-    (*other_types == OtherTypes::OtherSizes).then(|| why.into())
+    (min > max).then(|| format!("its minimum size, {min}, exceeds its maximum size, {max}"))
 }
 
 /// The names of the devices whose amounts are counted: all that groups offer, but no more than a

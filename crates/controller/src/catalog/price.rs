@@ -1,9 +1,9 @@
 //! The price of an instance of a bucket.
 
 use embedder::{CapacityType, Resources};
-use instances::{Bought, Price, PriceRules};
+use instances::{AwsPrices, Bought, Price, PriceRules};
 
-use super::group::{LaunchedBy, NodeGroup};
+use super::group::{LaunchedBy, NodeGroup, OtherTypes};
 use super::labels::{REGION_LABELS, ZONE_NAME_LABELS};
 
 /// What the prices of instances depend on, apart from the instances.
@@ -13,18 +13,21 @@ pub struct Pricing<'a> {
     pub rules: &'a PriceRules,
     /// The region of the cluster's nodes, if known. That of a group precedes it.
     pub region: Option<&'a str>,
+    /// The prices that were read from AWS.
+    pub read: Option<&'a AwsPrices>,
 }
 
 impl Pricing<'_> {
     /// The prices of the table for us-east-1.
     pub fn of_table() -> Self {
         static NONE: PriceRules = PriceRules(Vec::new());
-        Self { rules: &NONE, region: None }
+        Self { rules: &NONE, region: None, read: None }
     }
 
     /// The price of an instance of a group whose nodes have `has` for pods: of the types that
-    /// Karpenter launches, that of the one with the lowest list price, whatever the rules say, and
-    /// of the others that of the first, because cluster-autoscaler describes a group by it.
+    /// Karpenter launches, that of the one with the lowest list price, whatever the rules say; of
+    /// types of several sizes the highest, so that a limit in dollars holds; and of the others that
+    /// of the first, because cluster-autoscaler describes a group by it.
     pub(super) fn of(
         &self,
         group: &NodeGroup,
@@ -40,14 +43,19 @@ impl Pricing<'_> {
             zone: group.zone.as_deref().or_else(|| label(&ZONE_NAME_LABELS)),
             has,
             described: group.hourly,
+            read: self.read,
         };
         let first = bought(group.instance_type.as_str());
+        let all = || group.instance_types().map(|name| bought(name.as_str()));
+        if matches!(group.other_types, OtherTypes::OtherSizes(_)) {
+            let prices = all().map(|bought| self.rules.price(&bought));
+            return prices.max_by_key(|price| price.hourly).unwrap_or(self.rules.price(&first));
+        }
         if group.launched_by != LaunchedBy::Karpenter {
             return self.rules.price(&first);
         }
         // A region does not sell the types of which the table has a price only for another one.
-        let listed = group.instance_types().map(|name| bought(name.as_str()));
-        let cheapest = listed.min_by_key(|bought| {
+        let cheapest = all().min_by_key(|bought| {
             let Price { hourly, source } = PriceRules::listed(bought);
             (source, hourly)
         });
@@ -58,7 +66,6 @@ impl Pricing<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::OtherTypes;
 
     /// Checks the price of an on-demand instance of a group of Karpenter with these types.
     #[track_caller]
@@ -70,9 +77,20 @@ mod tests {
             ..NodeGroup::of_type("batch", types[0], Resources::default())
         };
         let rules = PriceRules::parse(&format!("prices: {rules}"), "rules").unwrap();
-        let pricing = Pricing { rules: &rules, region: Some(region) };
+        let pricing = Pricing { rules: &rules, region: Some(region), read: None };
         let price = pricing.of(&group, CapacityType::OnDemand, Resources::default());
         assert!((price.hourly.dollars() - dollars).abs() < 1e-6, "{types:?} {rules:?}: {price:?}");
+    }
+
+    #[test]
+    fn a_group_of_several_sizes_has_the_price_of_the_most_expensive_type() {
+        let others = ["m5.large", "m5.2xlarge"].map(str::to_owned).into();
+        let group = NodeGroup {
+            other_types: OtherTypes::OtherSizes(others),
+            ..NodeGroup::of_type("batch", "m5.xlarge", Resources::default())
+        };
+        let price = Pricing::of_table().of(&group, CapacityType::OnDemand, Resources::default());
+        assert_eq!(price.hourly, instances::instance_type("m5.2xlarge").unwrap().price().unwrap());
     }
 
     #[test]

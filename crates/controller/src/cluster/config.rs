@@ -8,6 +8,7 @@ use history::Place;
 use instances::PriceRules;
 
 use super::acting::SimulateIfActed;
+use super::price_reads::PriceReader;
 use super::settings::Allowed;
 use crate::catalog::{Comparison, Pricing, REGION_LABEL};
 use crate::observe::{Scope, World};
@@ -35,6 +36,8 @@ pub struct Config {
     pub launch_seconds: i64,
     /// What the operator pays for instances.
     pub prices: PriceRules,
+    /// What reads the prices of AWS. Without it, the built-in table serves.
+    pub price_reader: Option<PriceReader>,
     /// How long a node must be unneeded before the autoscaler removes it, in seconds.
     pub unneeded_seconds: i64,
     /// cluster-autoscaler's `--expendable-pods-priority-cutoff`.
@@ -56,7 +59,8 @@ impl Config {
         let labels = world.index.nodes().iter().map(|(_, _, facts)| &facts.labels);
         let region =
             labels.filter_map(|labels| labels.get(REGION_LABEL)).map(String::as_str).next();
-        Pricing { rules: &self.prices, region }
+        let read = world.aws_prices.as_ref().map(|read| &*read.prices);
+        Pricing { rules: &self.prices, region, read }
     }
 
     /// How groups of nodes are compared, given the labels by which pods select nodes, and the parts

@@ -18,11 +18,13 @@
 //! stale.rs              announcements that are out of date, because their watch fails
 //! standing.rs           the standing placeholders, and the writes that change them to the plan
 //! sources.rs            the source of the groups of nodes
+//! price_reads.rs        reads the prices of AWS, and keeps them over restarts
 //! pod_sizes.rs          the size classes that pods need of pools that list no instance types
 //! templates.rs          the templates of placeholders
 //! shrinking.rs          by how much placeholders are smaller than their nodes
 //! launch_tracker.rs     detects launches that ended
 //! launch_latencies.rs   launch latencies and backoffs of groups
+//! backoff.rs            whether a group launches no nodes at present
 //! off_switch.rs         the off switch of all policies
 //! preempting.rs         the buckets in which pods may be preempting placeholders
 //! preemptions.rs        the pods that took the nodes of preempted placeholders
@@ -46,6 +48,7 @@
 
 mod acting;
 mod background_read;
+mod backoff;
 mod blindness;
 mod bounds;
 mod checks;
@@ -63,6 +66,7 @@ mod off_switch;
 mod pod_sizes;
 mod preempting;
 mod preemptions;
+mod price_reads;
 mod remote_model;
 mod retry;
 mod reviews;
@@ -94,9 +98,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
-use crate::catalog::{Offers, label_of_part, named_parts};
+use crate::catalog::{Offer, Offers, label_of_part, named_parts};
 
 pub use self::acting::{ActingPolicy, RecordedPods, SimulateIfActed};
+use self::backoff::backoff;
 pub use self::config::Config;
 pub use self::election::{Election, LEASE_NAME, Leadership};
 pub use self::gather::{Places, Seen, View};
@@ -106,6 +111,8 @@ pub use self::launch_tracker::LaunchTracker;
 use self::off_switch::follow_off_switch;
 pub use self::off_switch::{switch_off, switch_on};
 use self::pod_sizes::PodSizes;
+pub use self::price_reads::PriceReader;
+use self::price_reads::{Kept, follow_prices};
 pub use self::remote_model::RemoteModel;
 pub use self::reviews::{Access, Reviewer};
 pub use self::settings::{Allowed, BucketSelection, PolicySettings};
@@ -142,6 +149,9 @@ const COALESCE: Duration = Duration::from_millis(250);
 /// history decide which labels of nodes distinguish buckets, for all policies.
 const FIRST_READ: Duration = Duration::from_secs(20);
 
+/// How long a command that only looks waits for the prices of AWS.
+const FIRST_PRICES: Duration = Duration::from_secs(20);
+
 /// How long a turn waits for a replay of a history that begins. A longer replay goes on while other
 /// policies have their turns.
 const REPLAY: Duration = Duration::from_secs(2);
@@ -154,6 +164,8 @@ pub struct Controller {
     shared: Arc<Shared>,
     watches: Watches,
     groups: watch::Receiver<Arc<Groups>>,
+    /// The instance types on offer, whose prices are read from AWS.
+    types_on_offer: watch::Sender<BTreeSet<String>>,
     /// The keys of the labels by which batch pods select nodes, or did so before.
     selected_labels: BTreeSet<String>,
     /// The parts that names of buckets have had, such as `team=a` in `m5.xlarge/team=a`.
@@ -196,6 +208,7 @@ impl Controller {
             shared,
             watches,
             groups,
+            types_on_offer: <_>::default(),
             selected_labels: BTreeSet::new(),
             named_parts: BTreeSet::new(),
             sizes: PodSizes::default(),
@@ -218,6 +231,7 @@ impl Controller {
 
     /// Runs until `stop` completes. A turn that has begun is finished first.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
+        self.follow_prices(Some(Arc::clone(&self.leadership)));
         let mut stop = std::pin::pin!(stop);
         let namespaces = self.config.scope.namespaces.clone();
         let mut switch = JoinSet::new();
@@ -257,6 +271,7 @@ impl Controller {
         if self.read_labels() {
             self.wait().await;
         }
+        self.wait_for_prices().await;
         self.turn(false).await
     }
 
@@ -266,14 +281,47 @@ impl Controller {
     /// The groups cannot be read, or there are none.
     pub async fn catalog(&mut self) -> anyhow::Result<Offers> {
         self.wait().await;
+        self.wait_for_prices().await;
         let groups = self.groups();
-        let policies = self.policies();
-        self.read_selected_labels(&policies, &groups);
-        let world = self.shared.world();
-        let comparison = self.config.comparison(&self.selected_labels, &self.named_parts);
-        let mut offers = groups.offers(&world, &comparison, &self.config.pricing(&world))?;
+        let mut offers = self.all_offers(&groups)?;
         offers.problems.extend(groups.problems.iter().cloned());
         Ok(offers)
+    }
+
+    /// The buckets of all groups, with the size classes and labels that the pods of the policies
+    /// need.
+    fn all_offers(&mut self, groups: &Groups) -> anyhow::Result<Offers> {
+        let policies = self.policies();
+        self.read_selected_labels(&policies, groups);
+        let world = self.shared.world();
+        let comparison = self.config.comparison(&self.selected_labels, &self.named_parts);
+        groups.offers(&world, &comparison, &self.config.pricing(&world))
+    }
+
+    /// Starts to read the prices of AWS, if that is configured. `writer` keeps them while it leads.
+    fn follow_prices(&self, writer: Option<Arc<Leadership>>) {
+        if let Some(reader) = self.config.price_reader.clone() {
+            let kept = Kept { place: self.config.data.clone(), writer };
+            let wanted = self.types_on_offer.subscribe();
+            follow_prices(reader, wanted, Arc::clone(&self.shared), kept);
+        }
+    }
+
+    /// Reads the prices of AWS, if that is configured, and waits for them for a while.
+    async fn wait_for_prices(&mut self) {
+        if self.config.price_reader.is_none() {
+            return;
+        }
+        if let Ok(offers) = self.all_offers(&self.groups()) {
+            note_types(&self.types_on_offer, &offers);
+            self.follow_prices(None);
+            let read = async {
+                while self.shared.world().aws_prices.is_none() {
+                    self.shared.changed().await;
+                }
+            };
+            let _ = tokio::time::timeout(FIRST_PRICES, read).await;
+        }
     }
 
     async fn wait(&self) {
@@ -354,9 +402,10 @@ impl Controller {
             world.index.set_stale(stale);
             world.index.expect_nodes_back(now)
         };
-        let (occurred, is_off) = {
+        let (occurred, is_off, unread_prices) = {
             let mut world = self.shared.world();
-            (world.index.take_occurred(), world.is_off)
+            let unread = world.aws_prices.as_ref().map(|read| read.failing.clone());
+            (world.index.take_occurred(), world.is_off, unread.unwrap_or_default())
         };
         let yielding = self.yield_to_waiting_pods(&groups, now);
         let (mut taken, mut left) = (BTreeSet::new(), self.config.allowed.ceiling);
@@ -382,10 +431,12 @@ impl Controller {
                 clock_fault: clock_fault.as_deref(),
                 many_not_ready,
                 is_off,
+                unread_prices: &unread_prices,
             };
             let span = tracing::info_span!("turn", policy = %key);
             let input = TurnInput::new(&key, &policy, &context, now, writes);
             let outcome = run.turn(&input).instrument(span.clone()).await;
+            outcome.offers.iter().for_each(|offers| note_types(&self.types_on_offer, offers));
             let buckets = outcome.offers.iter().flat_map(|offers| offers.catalog.buckets());
             named.extend(buckets.flat_map(|bucket| named_parts(&bucket.name)));
             // The placeholders of an invalid policy stand, unless its mode is `Observe`.
@@ -439,9 +490,9 @@ impl Controller {
         let waits = |class: &PodClass| {
             class.obstacle(|scheduler| allowed.preempts(scheduler), false).is_none()
         };
-        let backs_off = |group: &str, members: &[String]| {
-            members.iter().all(|member| world.backoff.contains(member))
-                || self.runs.values().any(|run| run.backs_off(group, now))
+        let backs_off = |group: &str, offer: &Offer| {
+            let launches = self.runs.values().map(PolicyController::launch_latencies);
+            backoff((group, offer), (&world, groups), launches, now).is_some()
         };
         let is_full = world.scale_ups_reported.is_full(now);
         let patience = TimeDelta::seconds(patience);
@@ -511,4 +562,14 @@ impl Controller {
         }
         anew
     }
+}
+
+/// Adds the instance types of buckets to those whose prices are read.
+fn note_types(types_on_offer: &watch::Sender<BTreeSet<String>>, offers: &Offers) {
+    let types = offers.groups.iter().flatten().flat_map(|offer| &offer.instance_types);
+    types_on_offer.send_if_modified(|known| {
+        let before = known.len();
+        known.extend(types.cloned());
+        known.len() > before
+    });
 }

@@ -1,9 +1,11 @@
 //! The source of the groups of nodes: Auto Scaling groups, Karpenter's pools and live nodes, or a
 //! file.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::clock;
+use chrono::{DateTime, Utc};
 use instances::CatalogFile;
 use tokio::sync::watch;
 
@@ -47,6 +49,7 @@ pub(super) fn follow_groups(
     tokio::spawn(async move {
         loop {
             let (version, failing) = (groups.version, groups.failing.clone());
+            let closed = groups.closed.clone();
             groups.refresh(&mut source, &placement_group_label).await;
             let first = !std::mem::replace(&mut groups.tried, true);
             if let Some(error) = &groups.failing {
@@ -55,7 +58,8 @@ pub(super) fn follow_groups(
             if groups.version != version {
                 tracing::info!(version = groups.version, "catalog changed");
             }
-            if first || groups.version != version || groups.failing != failing {
+            let closes = groups.closed != closed;
+            if first || groups.version != version || groups.failing != failing || closes {
                 if sender.send(Arc::new(groups.clone())).is_err() {
                     return;
                 }
@@ -80,6 +84,8 @@ pub struct Groups {
     pub problems: Vec<String>,
     /// Why the last read failed. The groups of the last successful read stay in use.
     pub failing: Option<String>,
+    /// The groups in which AWS could launch no instance, with the end of their backoff.
+    closed: BTreeMap<String, DateTime<Utc>>,
     /// Increases when the groups or their problems change.
     pub version: u64,
 }
@@ -105,6 +111,7 @@ impl Groups {
             #[cfg(feature = "aws")]
             GroupSource::Aws(aws) => match aws.node_groups().await {
                 Ok(found) => {
+                    self.closed = found.closed;
                     Ok((found.groups, found.problems.iter().map(ToString::to_string).collect()))
                 }
                 Err(error) => Err(chain(&error)),
@@ -127,6 +134,11 @@ impl Groups {
             }
             Err(error) => self.failing = Some(error),
         }
+    }
+
+    /// The end of the backoff of a group at `now`, because AWS could launch no instance in it.
+    pub fn closed_until(&self, group: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        self.closed.get(group).copied().filter(|until| now < *until)
     }
 
     /// Whether nodes have the label with this key: those of the groups that were read, of

@@ -58,6 +58,8 @@ pub(super) struct TurnContext<'a> {
     pub(super) many_not_ready: bool,
     /// Whether the off switch stops all policies.
     pub(super) is_off: bool,
+    /// Why prices of AWS could not be read, one message for each action.
+    pub(super) unread_prices: &'a [String],
 }
 
 impl<'a> TurnInput<'a> {

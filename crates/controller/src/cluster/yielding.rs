@@ -174,14 +174,13 @@ impl Yielding {
 /// A pod that fits into free room waits for something else than a node. For the others, nodes are
 /// counted of the groups that are below their maximum, that something launches, and that do not
 /// back off. Their placeholders, and those of other groups with a common ceiling, yield.
-/// `backs_off` is whether the launches of a group failed recently, by its name and those of its
-/// members. `is_full` is whether the autoscaler reports that the cluster has as many nodes as it
+/// `backs_off` is whether the launches of a group failed recently, by its name. `is_full` is whether the autoscaler reports that the cluster has as many nodes as it
 /// may have.
 pub(super) fn relief(
     waiting: &[(&PodClass, u64)],
     index: &Index,
     offers: &Offers,
-    backs_off: &dyn Fn(&str, &[String]) -> bool,
+    backs_off: &dyn Fn(&str, &Offer) -> bool,
     is_full: bool,
 ) -> Relief {
     let by_type = by_type(offers);
@@ -205,7 +204,7 @@ pub(super) fn relief(
         let (group, offer) = (&buckets[bucket].groups[at], &offers.groups[bucket][at]);
         nodes[bucket][at] < group.max
             && offer.launched_by != LaunchedBy::Nothing
-            && !backs_off(&group.name, &offer.members)
+            && !backs_off(&group.name, offer)
     };
     let of_bucket = |bucket: BucketId| (0..nodes[bucket].len()).map(move |group| (bucket, group));
     let admitting = |admits: &dyn Fn(Place) -> bool| {

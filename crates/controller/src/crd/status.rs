@@ -174,6 +174,9 @@ pub struct GroupStatus {
     pub ready: u64,
     /// Whether the group is in backoff because launches failed recently.
     pub backoff: bool,
+    /// When the group is tried again, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backoff_until: Option<String>,
     /// The assumed launch latency in seconds: the 90 % quantile of recent launches, or the
     /// controller's setting before the first launch.
     pub launch_seconds: u64,

@@ -87,6 +87,9 @@ fn buckets(
                 placeholders: standing[at].placeholders,
                 ready: ready[at],
                 backoff: standing[at].backoff,
+                backoff_until: outcome.observation.backoffs[id][at]
+                    .and_then(|backoff| backoff.until)
+                    .map(rfc3339),
                 launch_seconds: u64::try_from(outcome.observation.launch_seconds[id][at])
                     .unwrap_or(0),
             });
@@ -181,7 +184,10 @@ fn conditions(
         None => ("False", "AllWell", "no problems".to_owned()),
         Some(fault) => ("True", fault.cause.label(), messages.join("; ")),
     };
-    let prices = outcome.offers.as_ref().map(|offers| (PRICES_KNOWN, prices_known(offers)));
+    let prices = outcome
+        .offers
+        .as_ref()
+        .map(|offers| (PRICES_KNOWN, prices_known(offers, &outcome.unread_prices)));
     [("Ready", ready), ("Degraded", degraded)]
         .into_iter()
         .chain(prices)
@@ -207,8 +213,9 @@ fn conditions(
 /// The type of the condition about prices.
 pub(super) const PRICES_KNOWN: &str = "PricesKnown";
 
-/// Status, reason and message of the condition about prices.
-fn prices_known(offers: &Offers) -> (&'static str, &'static str, String) {
+/// Status, reason and message of the condition about prices. `unread` are the failures to read them
+/// from AWS.
+fn prices_known(offers: &Offers, unread: &[String]) -> (&'static str, &'static str, String) {
     let named = |source: PriceSource| -> Vec<&str> {
         let all = offers.catalog.buckets().iter().zip(&offers.prices);
         all.filter(|(_, found)| **found == source).map(|(bucket, _)| bucket.name.as_str()).collect()
@@ -225,6 +232,12 @@ fn prices_known(offers: &Offers) -> (&'static str, &'static str, String) {
             elsewhere.join(", ")
         );
         ("False", "OtherRegion", message)
+    } else if !unread.is_empty() {
+        let message = format!(
+            "prices were not read from AWS, so the last ones, or else those of the built-in table, count: {}",
+            unread.join("; ")
+        );
+        ("False", "NotRead", message)
     } else {
         ("True", "Listed", "the price of each bucket is known".into())
     }

@@ -114,12 +114,10 @@ impl NodePool {
         let PoolSpec { template, limits, replicas } =
             serde_json::from_value(object.data.get("spec")?.clone()).ok()?;
         let PoolNode { requirements, taints, node_class_ref } = template.spec;
-        let mut choices: BTreeMap<String, Choice> = BTreeMap::new();
-        let mut fewest = BTreeMap::new();
-        for PoolRequirement { requirement, min_values } in &requirements {
-            choices.entry(requirement.key.clone()).or_default().require(requirement);
-            fewest.extend(min_values.map(|number| (requirement.key.clone(), number)));
-        }
+        let fewest =
+            requirements.iter().filter_map(|PoolRequirement { requirement, min_values }| {
+                Some((requirement.key.clone(), (*min_values)?))
+            });
         let limit = |(name, quantity): (String, String)| {
             let amount = if name == "cpu" { millis(&quantity) } else { units(&quantity) };
             Some((name, amount?))
@@ -129,13 +127,29 @@ impl NodePool {
             name: object.name_any(),
             labels: template.metadata.labels,
             taints: taints.into_iter().map(taint).collect(),
-            choices,
-            min_values: fewest,
+            choices: choices(requirements.iter().map(|one| &one.requirement)),
+            min_values: fewest.collect(),
             limits: limits.into_iter().filter_map(limit).collect(),
             class_group: node_class_ref.group,
             replicas,
         })
     }
+}
+
+/// The values that a node may have, by label.
+fn choices<'a>(requirements: impl Iterator<Item = &'a Requirement>) -> BTreeMap<String, Choice> {
+    let mut choices: BTreeMap<String, Choice> = BTreeMap::new();
+    for requirement in requirements {
+        choices.entry(requirement.key.clone()).or_default().require(requirement);
+    }
+    choices
+}
+
+/// The values that a node may have, by label, from the requirements of a NodeClaim. `None` if they
+/// are invalid.
+pub(super) fn requirements(list: &serde_json::Value) -> Option<BTreeMap<String, Choice>> {
+    let list: Vec<Requirement> = serde_json::from_value(list.clone()).ok()?;
+    Some(choices(list.iter()))
 }
 
 impl NodeClaim {

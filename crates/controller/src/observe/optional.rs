@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
-use kube::runtime::watcher;
+use kube::runtime::watcher::{self, Event};
 use tokio::task::JoinSet;
 
 use super::announced::Announcement;
@@ -197,7 +197,13 @@ fn watch_optional(
         "NodeClaim" => {
             shared.world().unlisted.insert(name.clone());
             let claim = |object: DynamicObject| NodeClaim::of(&object);
-            let apply = kept(None, |world| &mut world.node_claims, claim);
+            let mut keep = kept(None, |world| &mut world.node_claims, claim);
+            let apply = move |world: &mut World, event: Event<DynamicObject>| {
+                if let Event::InitApply(claim) | Event::Apply(claim) = &event {
+                    world.shortages.note_claim(claim);
+                }
+                keep(world, event);
+            };
             tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
         }
         _ => {

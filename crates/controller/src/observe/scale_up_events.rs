@@ -26,7 +26,7 @@ const PODS_MAX: usize = 1_000;
 
 impl Event {
     /// When it was reported last.
-    fn at(&self) -> Option<DateTime<Utc>> {
+    pub(super) fn at(&self) -> Option<DateTime<Utc>> {
         let exact = |at: &MicroTime| DateTime::from_timestamp(at.0.as_second(), 0);
         let series = self.series.as_ref().and_then(|series| series.last_observed_time.as_ref());
         let last = series.and_then(exact).max(self.last_timestamp.as_ref().and_then(time));

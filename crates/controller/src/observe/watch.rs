@@ -26,7 +26,7 @@ use super::optional::{KARPENTER, optional_kinds};
 use super::stored::StoredPolicy;
 use super::usage::follow_usage;
 use super::world::{OFF_SWITCH, OwnedObject, World};
-use super::{objects, scale_up_events};
+use super::{objects, scale_up_events, shortages};
 
 /// The configurable part of what the controller watches. Beside it, the controller always watches
 /// the objects that every cluster has, such as pods and nodes.
@@ -89,6 +89,9 @@ impl Watches {
         }
         watches.autoscaler(&scope.autoscaler_namespace);
         watches.scale_up_events(&scope.autoscaler_namespace, scale_up_events::OF_STATUS);
+        if scope.karpenter {
+            watches.scale_up_events(shortages::NAMESPACE, shortages::SELECTOR);
+        }
         for namespace in &scope.namespaces {
             watches.policies(namespace);
             watches.sets(namespace);
@@ -234,7 +237,10 @@ impl Watches {
         let config = watcher::Config::default().fields(selector);
         let name = format!("events of {namespace} with {selector}");
         self.follow(&name, api, config, |world, event| match event {
-            Event::InitApply(event) | Event::Apply(event) => world.scale_ups_reported.note(&event),
+            Event::InitApply(event) | Event::Apply(event) => {
+                world.scale_ups_reported.note(&event);
+                world.shortages.note(&event);
+            }
             Event::Init | Event::InitDone | Event::Delete(_) => {}
         });
     }

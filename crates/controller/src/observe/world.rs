@@ -2,8 +2,10 @@
 //! stored as they are.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use instances::AwsPrices;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::core::DynamicObject;
 use placeholders::{BUCKET_ANNOTATION, GROUP_ANNOTATION, POLICY_LABEL, SHRUNK_ANNOTATION};
@@ -14,6 +16,7 @@ use super::index::Index;
 use super::karpenter::{NodeClaim, NodePool};
 use super::objects::Key;
 use super::scale_up_events::ScaleUpReports;
+use super::shortages::Shortages;
 use super::written::Written;
 use crate::crd::OverprovisioningPolicy;
 
@@ -45,8 +48,13 @@ pub struct World {
     pub scale_ups: BTreeMap<String, DateTime<Utc>>,
     /// Why autoscalers launch no nodes.
     pub scale_ups_reported: ScaleUpReports,
+    /// The instance types of which Karpenter found no capacity.
+    pub shortages: Shortages,
     /// Whether the off switch stops all policies.
     pub is_off: bool,
+    /// The prices that were read from AWS. `None` until the first attempt, and where they are not
+    /// read.
+    pub aws_prices: Option<ReadPrices>,
     /// The errors of failing watches, by the name of the watch.
     pub failing: BTreeMap<String, String>,
     /// The names of the watches whose first list the controller awaits when it starts.
@@ -89,6 +97,15 @@ impl World {
         self.awaited.retain(|name| !of_kind(name));
         self.unlisted.retain(|name| !of_kind(name));
     }
+}
+
+/// Prices of AWS, and why they could not be read again.
+#[derive(Clone, Debug)]
+pub struct ReadPrices {
+    /// What was read last.
+    pub prices: Arc<AwsPrices>,
+    /// What failed in the last attempt, one message for each action.
+    pub failing: Vec<String>,
 }
 
 /// An object that represents the placeholders of one group.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use base::span::Span;
 use controller::cluster::Allowed;
-use controller::cluster::{Config, GroupSource, RemoteModel};
+use controller::cluster::{Config, GroupSource, PriceReader, RemoteModel};
 use controller::observe::{Scope, WATCH_SECONDS};
 use demand::forecast::onnx;
 use embedder::MicroDollars;
@@ -71,6 +71,12 @@ pub(super) struct ClusterArgs {
     /// prices of the catalog file, else those of the built-in table]
     #[arg(long, value_name = "FILE", env = "PROPHET_PRICES")]
     prices: Option<PathBuf>,
+    /// Whether to read the prices of the instance types on offer from AWS: on-demand prices from
+    /// the Price List service, spot prices from their history [default: true with
+    /// --node-group-auto-discovery, because it needs the credentials of AWS]
+    #[cfg(feature = "aws")]
+    #[arg(long, value_name = "BOOL", env = "PROPHET_AWS_PRICES", conflicts_with = "catalog")]
+    aws_prices: Option<bool>,
     /// The node label whose value is the node's placement group
     #[arg(
         long,
@@ -201,6 +207,7 @@ impl ClusterArgs {
         let data = self.data.as_deref().map(Place::open).transpose()?;
         let given = self.prices.as_deref().map(input::prices).transpose()?;
         let source = self.source(given.as_ref()).await?;
+        let price_reader = self.price_reader().await?;
         let prices = match (given, &source) {
             (Some(prices), _) => prices,
             (None, GroupSource::File(file)) => file.prices.clone(),
@@ -222,6 +229,7 @@ impl ClusterArgs {
             placement_group_label: self.placement_group_label,
             startup_taints: self.startup_taints.into_iter().collect(),
             prices,
+            price_reader,
             launch_seconds: self.launch_latency.as_seconds(),
             unneeded_seconds: self.scale_down_unneeded_time.as_seconds(),
             priority_cutoff: self.expendable_pods_priority_cutoff,
@@ -256,12 +264,31 @@ impl ClusterArgs {
         if let Some(discovery) = &self.node_group_auto_discovery {
             use controller::catalog::aws::{AwsCatalog, DEADLINE, clients};
             return Ok(GroupSource::Aws(Box::new(AwsCatalog::new(
-                clients(None).await,
+                clients(None, None).await,
                 discovery.clone(),
                 DEADLINE,
             ))));
         }
         std::future::ready(Ok(GroupSource::Nodes)).await
+    }
+
+    #[cfg(feature = "aws")]
+    async fn price_reader(&self) -> anyhow::Result<Option<PriceReader>> {
+        if !self.aws_prices.unwrap_or(self.node_group_auto_discovery.is_some()) {
+            return Ok(None);
+        }
+        let reader = PriceReader::new(controller::catalog::aws::clients(None, None).await);
+        // Without a region, the calls for the groups fail, too, and their error says so.
+        anyhow::ensure!(
+            reader.is_some() || self.aws_prices.is_none(),
+            "no region is configured for AWS, so its prices cannot be read: set AWS_REGION"
+        );
+        Ok(reader)
+    }
+
+    #[cfg(not(feature = "aws"))]
+    async fn price_reader(&self) -> anyhow::Result<Option<PriceReader>> {
+        std::future::ready(Ok(None)).await
     }
 }
 

@@ -158,8 +158,13 @@ fn describe_bucket(bucket: &BucketStatus, text: &mut String) {
     for StepStatus { reason, target } in steps {
         let _ = writeln!(text, "    {reason}: {target}");
     }
-    for GroupStatus { name, target, placeholders, ready, backoff, launch_seconds } in groups {
-        let failing = if *backoff { ", launches fail" } else { "" };
+    for group in groups {
+        let GroupStatus { name, target, placeholders, ready, launch_seconds, .. } = group;
+        let failing = match &group.backoff_until {
+            Some(until) => format!(", launches fail, next try {until}"),
+            None if group.backoff => ", launches fail".to_owned(),
+            None => String::new(),
+        };
         let _ = writeln!(
             text,
             "    group {name}: {placeholders} -> {target}, {ready} on nodes; a launch takes {launch_seconds}s{failing}"

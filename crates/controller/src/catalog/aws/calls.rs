@@ -7,9 +7,13 @@ use std::time::Duration;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
-use aws_sdk_autoscaling::types::AutoScalingGroup;
+use aws_sdk_autoscaling::types::{Activity, AutoScalingGroup};
 use aws_sdk_ec2::error::ProvideErrorMetadata;
-use aws_sdk_ec2::types::Filter;
+use aws_sdk_ec2::primitives::DateTime as AwsTime;
+use aws_sdk_ec2::types::{Filter, SpotPrice};
+use aws_sdk_pricing::types::FilterType;
+use aws_types::region::Region;
+use chrono::{DateTime, Utc};
 
 use super::discovery::Discovery;
 use super::eks::{Description, Eks, ManagedGroup, NODE_GROUP};
@@ -20,9 +24,13 @@ pub(super) const GROUPS: &str = "autoscaling:DescribeAutoScalingGroups";
 pub(super) const CONFIGURATIONS: &str = "autoscaling:DescribeLaunchConfigurations";
 pub(super) const TEMPLATES: &str = "ec2:DescribeLaunchTemplateVersions";
 pub(super) const TYPES: &str = "ec2:DescribeInstanceTypes";
+pub(super) const ACTIVITIES: &str = "autoscaling:DescribeScalingActivities";
+const PRODUCTS: &str = "pricing:GetProducts";
+const SPOT_PRICES: &str = "ec2:DescribeSpotPriceHistory";
 
 /// The IAM actions of all AWS calls. The policy in `docs/permissions-aws.md` allows exactly these.
-pub const ACTIONS: [&str; 5] = [GROUPS, CONFIGURATIONS, TYPES, TEMPLATES, NODE_GROUP];
+pub const ACTIONS: [&str; 8] =
+    [GROUPS, CONFIGURATIONS, TYPES, TEMPLATES, NODE_GROUP, ACTIVITIES, PRODUCTS, SPOT_PRICES];
 
 /// The most attempts of one call. The SDK retries throttled calls and other transient errors after
 /// at most 1, 2 and 4 seconds. After that the next refresh calls again.
@@ -38,11 +46,18 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The most groups or instance types that AWS returns on one page.
 const PAGE: i32 = 100;
 
+/// The most spot prices that AWS returns on one page.
+const SPOT_PAGE: i32 = 1_000;
+
 /// Instance types in one call: one page. AWS accepts up to 200 values in a filter.
-const TYPES_MAX: usize = 100;
+pub(super) const TYPES_MAX: usize = 100;
 
 /// The most names of launch configurations that AWS accepts in one call.
 const NAMES_MAX: usize = 50;
+
+/// The most pages of prices for one set of instance types. 100 types have a few hundred products,
+/// and a few thousand spot prices a day, of which a page has 1,000.
+const PRICE_PAGES_MAX: usize = 30;
 
 /// Why the groups could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -65,10 +80,12 @@ pub enum AwsError {
     },
 }
 
-/// Clients of the AWS services that Prophet reads: EC2 Auto Scaling, EC2 and EKS.
+/// Clients of the AWS services that Prophet reads: EC2 Auto Scaling, EC2, EKS and Price List.
 #[derive(Clone, Debug)]
 pub struct Clients {
     eks: Eks,
+    /// The settings of the clients of the Price List service, which is in other regions.
+    patient: SdkConfig,
     autoscaling: aws_sdk_autoscaling::Client,
     ec2: aws_sdk_ec2::Client,
 }
@@ -76,10 +93,14 @@ pub struct Clients {
 /// Creates clients from the environment.
 ///
 /// The environment gives the region, the credentials (a web identity token as IRSA mounts it, EKS
-/// Pod Identity, or the instance's role) and `AWS_ENDPOINT_URL`. A given `endpoint` overrides the
-/// latter.
-pub async fn clients(endpoint: Option<&str>) -> Clients {
+/// Pod Identity, or the instance's role) and `AWS_ENDPOINT_URL`. A given `region` or `endpoint`
+/// overrides that of the environment.
+pub async fn clients(region: Option<&str>, endpoint: Option<&str>) -> Clients {
     let loader = aws_config::defaults(BehaviorVersion::latest());
+    let loader = match region {
+        Some(region) => loader.region(Region::new(region.to_owned())),
+        None => loader,
+    };
     let loader = match endpoint {
         Some(endpoint) => loader.endpoint_url(endpoint),
         None => loader,
@@ -103,6 +124,7 @@ impl Clients {
             eks: Eks::new(config, CONNECT_TIMEOUT),
             autoscaling: aws_sdk_autoscaling::Client::new(&patient),
             ec2: aws_sdk_ec2::Client::new(&patient),
+            patient,
         }
     }
 
@@ -119,6 +141,13 @@ impl Clients {
             self.autoscaling.describe_auto_scaling_groups().set_filters(Some(discovery.filters()));
         let pages = call.into_paginator().page_size(PAGE).items().send();
         pages.try_collect().await.map_err(failed(GROUPS))
+    }
+
+    /// Reads the newest scaling activities of all groups: one page.
+    pub(super) async fn activities(&self) -> Result<Vec<Activity>, AwsError> {
+        let call = self.autoscaling.describe_scaling_activities().max_records(PAGE);
+        let answer = call.send().await.map_err(failed(ACTIVITIES))?;
+        Ok(answer.activities.unwrap_or_default())
     }
 
     /// Reads the labels and taints of a managed node group.
@@ -192,6 +221,63 @@ impl Clients {
             }
         }
         Ok(found)
+    }
+
+    /// Reads the products of the price list that are Linux instances of these types on demand in
+    /// `region`, as JSON. `of` is the region of the endpoint.
+    pub(super) async fn products(
+        &self,
+        of: &'static str,
+        region: &str,
+        names: &[String],
+    ) -> Result<Vec<String>, AwsError> {
+        let config = aws_sdk_pricing::config::Builder::from(&self.patient);
+        let client = aws_sdk_pricing::Client::from_conf(config.region(Region::new(of)).build());
+        let filter = |field: &str, kind: FilterType, value: &str| {
+            let filter = aws_sdk_pricing::types::Filter::builder();
+            filter.field(field).r#type(kind).value(value).build()
+        };
+        let terms = [
+            ("regionCode", region),
+            ("operatingSystem", "Linux"),
+            ("preInstalledSw", "NA"),
+            ("capacitystatus", "Used"),
+            ("marketoption", "OnDemand"),
+        ];
+        let terms = terms.map(|(field, value)| filter(field, FilterType::TermMatch, value));
+        let types = filter("instanceType", FilterType::AnyOf, &names.join(","));
+        let filters = terms.into_iter().chain([types]).collect::<Result<Vec<_>, _>>();
+        let call = client.get_products().service_code("AmazonEC2");
+        let call = call.set_filters(Some(filters.map_err(failed(PRODUCTS))?));
+        let mut pages = call.into_paginator().page_size(PAGE).send();
+        let mut products = Vec::new();
+        for _ in 0..PRICE_PAGES_MAX {
+            let Some(page) = pages.next().await else { break };
+            products.extend(page.map_err(failed(PRODUCTS))?.price_list.unwrap_or_default());
+        }
+        Ok(products)
+    }
+
+    /// Reads the spot prices of Linux instances of these types since `from`: each change, and the
+    /// prices that held then.
+    pub(super) async fn spot_prices(
+        &self,
+        names: &[String],
+        from: DateTime<Utc>,
+    ) -> Result<Vec<SpotPrice>, AwsError> {
+        // A filter, because one unknown name would fail a call for types.
+        let types = Filter::builder().name("instance-type").set_values(Some(names.to_vec()));
+        let call = self.ec2.describe_spot_price_history().filters(types.build());
+        let from = AwsTime::from_secs(from.timestamp());
+        let call = call.product_descriptions("Linux/UNIX").start_time(from);
+        let mut pages = call.into_paginator().page_size(SPOT_PAGE).send();
+        let mut prices = Vec::new();
+        for _ in 0..PRICE_PAGES_MAX {
+            let Some(page) = pages.next().await else { break };
+            prices
+                .extend(page.map_err(failed(SPOT_PRICES))?.spot_price_history.unwrap_or_default());
+        }
+        Ok(prices)
     }
 }
 

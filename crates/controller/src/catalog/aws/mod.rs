@@ -10,12 +10,15 @@
 //! node_group.rs   builds a group of nodes from all of these
 //! problem.rs      problems of a group
 //! found.rs        the result of a refresh
+//! activities.rs   the groups in which AWS could launch no instance
+//! prices.rs       the prices of instance types
 //! ```
 //!
 //! This module only reads from AWS. A group that cannot be used is reported as a [`GroupProblem`]
 //! and does not affect other groups. A failed call is an [`AwsError`], after which the caller keeps
 //! the groups of the last successful refresh.
 
+mod activities;
 mod calls;
 mod discovery;
 mod eks;
@@ -23,6 +26,7 @@ mod found;
 mod hardware;
 mod launch;
 mod node_group;
+mod prices;
 mod problem;
 mod tags;
 
@@ -30,16 +34,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use aws_sdk_autoscaling::types::AutoScalingGroup;
+use base::clock;
+use chrono::{DateTime, Utc};
 use futures::{StreamExt, TryStreamExt, stream};
 
 pub use self::calls::{ACTIONS, AwsError, Clients, clients};
 pub use self::discovery::{Discovery, DiscoveryFault};
 pub use self::found::Found;
+pub use self::prices::PriceReader;
 pub use self::problem::{GroupFault, GroupProblem};
 
 use self::eks::{Description, ManagedGroup};
 use self::hardware::Hardware;
 use self::launch::{Configuration, InstanceTemplate, Origin, TemplateKey};
+use crate::causes::chain;
 
 /// Time limit of one refresh: 45 seconds, because a refresh starts every minute and must end before
 /// the next one starts.
@@ -71,6 +79,8 @@ pub struct AwsCatalog {
     /// Launch template versions that were read. Numbered versions do not change. `$Latest` and
     /// `$Default` are read at every refresh.
     templates: BTreeMap<TemplateKey, InstanceTemplate>,
+    /// Why the scaling activities could not be read in the last refresh.
+    activities_failing: Option<String>,
     /// The managed node groups that were read, each with the number of refreshes since then.
     managed: BTreeMap<ManagedGroup, (u32, Managed)>,
 }
@@ -89,6 +99,7 @@ impl AwsCatalog {
             calling: calls::GROUPS,
             hardware: BTreeMap::new(),
             templates: BTreeMap::new(),
+            activities_failing: None,
             managed: BTreeMap::new(),
         }
     }
@@ -126,7 +137,7 @@ impl AwsCatalog {
 
         self.read_managed(launches.iter().filter_map(|(group, _)| managed(group)).collect()).await;
 
-        let mut found = Found::default();
+        let mut found = Found { closed: self.closed().await, ..Found::default() };
         for (group, launch) in launches {
             let description = managed(&group).and_then(|managed| self.managed.get(&managed));
             let description = description.map(|(_, description)| description);
@@ -134,6 +145,19 @@ impl AwsCatalog {
             node_group::add(&mut found, &group, launch, description, &self.hardware, region);
         }
         Ok(found)
+    }
+
+    /// The groups in which AWS could launch no instance. A failure is only logged, because the
+    /// permission is optional.
+    async fn closed(&mut self) -> BTreeMap<String, DateTime<Utc>> {
+        self.calling = calls::ACTIVITIES;
+        let read = self.clients.activities().await;
+        let failing = read.as_ref().err().map(|error| chain(error));
+        if let Some(error) = failing.as_ref().filter(|_| failing != self.activities_failing) {
+            tracing::warn!(error, "scaling activities not read");
+        }
+        self.activities_failing = failing;
+        activities::closed(&read.unwrap_or_default(), clock::now())
     }
 
     async fn read_templates(&mut self, wanted: BTreeSet<TemplateKey>) -> Result<(), AwsError> {

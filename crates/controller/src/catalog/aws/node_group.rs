@@ -74,8 +74,8 @@ fn node_group(
         (true, true) => OtherTypes::None,
         (false, true) => OtherTypes::SameSize(same_size.into_iter().collect()),
         (_, false) => {
-            faults.push(GroupFault::MixedInstanceTypes(other_sizes));
-            OtherTypes::OtherSizes
+            faults.push(GroupFault::MixedInstanceTypes(other_sizes.clone()));
+            OtherTypes::OtherSizes(same_size.into_iter().chain(other_sizes).collect())
         }
     };
     // Of several instance types, cluster-autoscaler's template has the label of the first.

@@ -52,7 +52,9 @@ pub enum GroupFault {
     #[error("its process Launch is suspended, so it cannot grow")]
     LaunchSuspended,
     /// The group also launches these instance types, whose size differs from the first's.
-    #[error("it also launches instance types of other sizes than its first: {}", .0.join(", "))]
+    #[error(
+        "it also launches instance types of other sizes than its first, so its placeholders have the size of the first, or of the smallest node that came: {}", .0.join(", ")
+    )]
     MixedInstanceTypes(Vec<String>),
     /// Only some of the group's instances are spot instances. It counts as on demand.
     #[error("only some of its instances are spot instances, so it counts as on demand")]

@@ -6,7 +6,7 @@ use embedder::{Resources, UNLIMITED};
 use serde_json::{Value, json};
 
 use super::super::{Known, Launchers, OtherTypes, joined, live_groups};
-use super::{Comparison, NodeGroup, Offers, Pricing, Sizes, offers};
+use super::{Comparison, NodeGroup, Offer, Offers, Pricing, Sizes, offers};
 use crate::observe::Index;
 
 const LABEL: &str = "placement-group";
@@ -273,23 +273,56 @@ fn group(name: &str, instances: &[&str], described: bool) -> NodeGroup {
 }
 
 #[test]
-fn a_group_of_several_types_is_a_bucket_only_if_they_have_one_size() {
+fn a_group_of_several_sizes_is_a_bucket_of_its_own_by_its_first_type() {
     let of = |other_types: OtherTypes| {
         let mixed = NodeGroup { other_types, ..group("mixed", &[], true) };
         let groups = [group("plain", &[], true), mixed];
         of_groups(&groups)
     };
-    let types = |offers: &Offers| -> Vec<Vec<String>> {
-        let groups = offers.groups.iter().flatten();
-        groups.map(|offer| offer.instance_types.iter().cloned().collect()).collect()
+    let buckets = |offers: &Offers| -> Vec<(String, Vec<String>)> {
+        let groups = offers.catalog.buckets().iter().zip(&offers.groups);
+        let types = |groups: &[Offer]| {
+            groups.iter().flat_map(|offer| offer.instance_types.iter().cloned()).collect()
+        };
+        groups.map(|(bucket, groups)| (bucket.name.clone(), types(groups))).collect()
+    };
+    let owned = |all: &[(&str, &[&str])]| -> Vec<(String, Vec<String>)> {
+        let types = |types: &[&str]| types.iter().map(ToString::to_string).collect();
+        all.iter().map(|(name, of)| (name.to_string(), types(of))).collect()
     };
     let same = of(OtherTypes::SameSize(["m5a.xlarge".to_owned()].into()));
-    assert_eq!(types(&same).concat(), ["m5.xlarge", "m5.xlarge", "m5a.xlarge"]);
-    assert!(!same.problems.iter().any(|problem| problem.contains("left out")), "{same:?}");
-    let others = of(OtherTypes::OtherSizes);
-    assert_eq!(types(&others), [["m5.xlarge"]]);
-    let problem = "group mixed: left out, because its instances are of several sizes, so its placeholders would have no single size";
-    assert!(others.problems.contains(&problem.to_owned()), "{:?}", others.problems);
+    let one = [("m5.xlarge", &["m5.xlarge", "m5.xlarge", "m5a.xlarge"][..])];
+    assert_eq!(buckets(&same), owned(&one));
+    let others = of(OtherTypes::OtherSizes(["m5.large".to_owned()].into()));
+    let two = [("m5.xlarge", &["m5.xlarge"][..]), ("m5.xlarge/mixed", &["m5.large", "m5.xlarge"])];
+    assert_eq!(buckets(&others), owned(&two));
+}
+
+/// A group that launches m5.xlarge or m5.large, with live nodes of these allocatable CPUs.
+#[track_caller]
+fn check_mixed(nodes: &[(&str, &str)], expected: u64) {
+    let others = OtherTypes::OtherSizes(["m5.large".to_owned(), "m5.2xlarge".to_owned()].into());
+    let mixed = NodeGroup { other_types: others, ..group("mixed", &[], true) };
+    let nodes = nodes.iter().enumerate().map(|(at, (instance_type, cpu))| {
+        let mut node = marked(&at.to_string(), &[], &[]);
+        node["metadata"]["labels"]["node.kubernetes.io/instance-type"] = json!(instance_type);
+        node["status"]["allocatable"] = json!({"cpu": cpu, "memory": "14Gi", "pods": "58"});
+        node
+    });
+    let index = index(&nodes.collect::<Vec<_>>());
+    let offers = with_comparison(&[], |comparison| {
+        let pricing = (comparison, &Pricing::of_table());
+        offers(&[mixed], index.nodes(), &[], pricing, &mut Sizes::new()).unwrap()
+    });
+    assert_eq!(offers.catalog.buckets()[0].allocatable.cpu_millis, expected);
+}
+
+#[test]
+fn a_placeholder_of_several_sizes_is_as_large_as_the_smallest_node_that_came() {
+    check_mixed(&[], 3_900);
+    // cluster-autoscaler expects a node of the first type.
+    check_mixed(&[("m5.2xlarge", "7910m")], 3_900);
+    check_mixed(&[("m5.2xlarge", "7910m"), ("m5.large", "1930m")], 1_930);
 }
 
 /// A ready node of m5.xlarge on an instance, with labels and taints as kubectl prints them.

@@ -142,9 +142,9 @@ impl PolicyController {
         self.preempting.ends(now)
     }
 
-    /// Whether launches of a group failed recently, as the policy's placeholders show.
-    pub(super) fn backs_off(&self, group: &str, now: DateTime<Utc>) -> bool {
-        self.launch_latencies.backs_off(group, now)
+    /// What the launches for the policy's placeholders showed.
+    pub(super) fn launch_latencies(&self) -> &LaunchLatencies {
+        &self.launch_latencies
     }
 
     /// Runs one turn.
@@ -277,6 +277,7 @@ impl PolicyController {
         Outcome {
             faults,
             offers: Some(Arc::clone(offers)),
+            unread_prices: context.unread_prices.to_vec(),
             known: self.sizes.clone().unwrap_or_default(),
             observation,
             objective,

@@ -7,11 +7,12 @@ use base::GIVE_UP;
 use chrono::{DateTime, Utc};
 use control::{Observed, TierArrival};
 use demand::record::PodStarts;
-use embedder::{BucketId, Gang, PodRequest, Shape, VirtualInstance, virtual_instance};
+use embedder::{Bucket, BucketId, Gang, PodRequest, Shape, VirtualInstance, virtual_instance};
 use history::{EndedLaunch, LaunchEnd};
 
 use super::PolicyController;
-use crate::catalog::Offers;
+use crate::catalog::{Offer, Offers};
+use crate::cluster::backoff::backoff;
 use crate::cluster::checks::check_watches;
 use crate::cluster::gather::{Places, Seen, by_type, place};
 use crate::cluster::preemptions::Taken;
@@ -21,7 +22,7 @@ use crate::cluster::turn_input::{TurnContext, TurnInput};
 use crate::cluster::unlearnt_arrivals::{Arrived, Lesson};
 use crate::crd::PlaceholderKind;
 use crate::observe::{Index, Key, PlaceholderPod, PodClass, World};
-use crate::outcome::{Cause, Faults, MESSAGES_MAX, Observation};
+use crate::outcome::{Backoff, Cause, Faults, MESSAGES_MAX, Observation};
 
 impl PolicyController {
     /// Reads the policy's view of the cluster, its standing placeholders, the launches that ended,
@@ -46,7 +47,8 @@ impl PolicyController {
         } else {
             self.ended_launches(&world, &places, settings, offers, now)
         };
-        let mut seen = self.gather(&world, &places, settings, offers, now);
+        let backoffs = self.backoffs(&world, context, offers, now);
+        let mut seen = self.gather(&world, &places, settings, offers, &backoffs, now);
         if settings.placeholders.kind == PlaceholderKind::CapacityBuffer {
             for ((bucket, group), nodes) in stands.buffered(offers) {
                 seen.standing.buckets[bucket][group].placeholders += nodes;
@@ -99,6 +101,7 @@ impl PolicyController {
             launches,
             used,
             launch_seconds: offers.catalog.buckets().iter().map(latencies).collect(),
+            backoffs,
             charges,
             taken_by_other_workload: by_others,
         };
@@ -151,21 +154,32 @@ impl PolicyController {
         ended
     }
 
+    /// The backoffs of groups, by bucket and then by group.
+    fn backoffs(
+        &self,
+        world: &World,
+        context: &TurnContext<'_>,
+        offers: &Offers,
+        now: DateTime<Utc>,
+    ) -> Vec<Vec<Option<Backoff>>> {
+        let of_bucket = |(bucket, groups): (&Bucket, &Vec<Offer>)| {
+            let named = bucket.groups.iter().map(|group| group.name.as_str()).zip(groups);
+            let launches = Some(&self.launch_latencies);
+            named.map(|group| backoff(group, (world, context.groups), launches, now)).collect()
+        };
+        offers.catalog.buckets().iter().zip(&offers.groups).map(of_bucket).collect()
+    }
+
     fn gather(
         &mut self,
         world: &World,
         places: &Places,
         settings: &PolicySettings,
         offers: &Arc<Offers>,
+        backoffs: &[Vec<Option<Backoff>>],
         now: DateTime<Utc>,
     ) -> Seen {
-        let buckets = offers.catalog.buckets();
-        let launches = &self.launch_latencies;
-        let backs_off = |bucket: usize, group: usize| {
-            let members = &offers.groups[bucket][group].members;
-            members.iter().all(|member| world.backoff.contains(member))
-                || launches.backs_off(&buckets[bucket].groups[group].name, now)
-        };
+        let backs_off = |bucket: usize, group: usize| backoffs[bucket][group].is_some();
         let control = self.control.as_ref();
         let leads = control.map_or_else(Vec::new, |(config, _)| {
             config.leads.iter().map(|lead| lead.seconds).collect()

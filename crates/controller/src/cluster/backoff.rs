@@ -1,0 +1,31 @@
+//! Whether a group launches no nodes at present, because launches failed.
+
+use chrono::{DateTime, Utc};
+
+use super::launch_latencies::LaunchLatencies;
+use super::sources::Groups;
+use crate::catalog::Offer;
+use crate::observe::{Launches, World};
+use crate::outcome::Backoff;
+
+/// The backoff of the group with this name, if it is in one: because launches for placeholders
+/// failed, because Karpenter or AWS reports that there is no capacity, or because
+/// cluster-autoscaler says so.
+pub(super) fn backoff<'a>(
+    (name, offer): (&str, &Offer),
+    (world, groups): (&World, &Groups),
+    launches: impl IntoIterator<Item = &'a LaunchLatencies>,
+    now: DateTime<Utc>,
+) -> Option<Backoff> {
+    let Offer { instance_types, labels, choices, members, .. } = offer;
+    let failed = launches.into_iter().filter_map(|those| those.backoff_until(name, now)).max();
+    let no_capacity = Launches { instance_types, labels, choices };
+    let no_capacity = world.shortages.closed_until(&no_capacity, now);
+    // Another member may still launch a node.
+    let of_aws = members.iter().map(|member| groups.closed_until(member, now)).min().flatten();
+    let until = [failed, no_capacity, of_aws].into_iter().flatten().max();
+    let is_closed = |member: &String| {
+        world.backoff.contains(member) || groups.closed_until(member, now).is_some()
+    };
+    (until.is_some() || members.iter().all(is_closed)).then_some(Backoff { until })
+}
