@@ -132,7 +132,7 @@ fn usage_of(text: &str, lenient: bool) -> Result<RecordedUsage, String> {
     let mut book = UsageBook::new(BookSettings::default(), |_| ContainerRequest::default());
     let mut take = |row| {
         book.add(&row).map_err(|fault| traces::TraceFault {
-            column: "",
+            column: "".into(),
             problem: fault.to_string().into(),
             value: String::new(),
         })
@@ -168,7 +168,7 @@ fn the_undamaged_texts_are_valid() {
     for log in LOGS {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(log.as_bytes()).unwrap();
-        let trace = traces::read(file.path(), false).unwrap();
+        let trace = traces::read(file.path(), None, false).unwrap();
         assert!(!trace.jobs.is_empty(), "{log}");
     }
     for usage in USAGES {
@@ -206,7 +206,7 @@ proptest! {
     fn a_damaged_log_is_read_or_refused(log in select(&LOGS[..]), changes in changes(), lenient: bool) {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(damaged(log, &changes).as_bytes()).unwrap();
-        if let Err(error) = traces::read(file.path(), lenient) {
+        if let Err(error) = traces::read(file.path(), None, lenient) {
             prop_assert!(!error.to_string().is_empty());
         }
     }

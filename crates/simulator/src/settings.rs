@@ -26,6 +26,11 @@ use crate::replay::SchedulerKind;
 pub struct SimulationSettings {
     /// The path of the log. When absent, the example log is read.
     pub trace: Option<String>,
+    /// The mapping of the log's columns to the parts of a job, such as
+    /// `submit=Submit,runtime=Elapsed,cpu=NCPUS:cores`. When absent, the content of the log determines
+    /// its format.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub columns: Option<String>,
     /// The location of a history whose finished pods are replayed instead of a log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
@@ -108,6 +113,7 @@ impl Default for SimulationSettings {
             trace: None,
             data: None,
             data_policy: None,
+            columns: None,
             lenient: false,
             from: None,
             until: None,
@@ -197,6 +203,9 @@ impl SimulationSettings {
             ("scan", self.scan, 1, SPAN_SECONDS_MAX),
             ("jitter", self.jitter, 0, SPAN_SECONDS_MAX),
         ];
+        if let Some(Err(problem)) = self.columns.as_deref().map(str::parse::<traces::Mapping>) {
+            fault("columns", problem.to_string());
+        }
         for (name, span, least, most) in spans {
             if !(least..=most).contains(&span.as_seconds()) {
                 fault(name, format!("{span} is not in {least}s to 1d"));

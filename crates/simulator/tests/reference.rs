@@ -16,7 +16,7 @@ fn rows(text: &str) -> Rows {
 #[track_caller]
 fn check(named_policy: NamedPolicy, starts: &str, nodes: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/small-jobs.csv");
-    let trace = traces::read(&path, false).unwrap();
+    let trace = traces::read(&path, None, false).unwrap();
     let catalog = testkit::catalog([("eight-units", 8_000, 1.0)]);
     let settings = SimulationSettings {
         scale_down_delay_after_add: Span::seconds(0),

@@ -4,7 +4,10 @@ use base::input::header_faults;
 use serde_json::Value;
 
 use super::columns::header;
-use super::reader::{Reader, json_problem};
+use super::known_formats::KnownFormat;
+use super::mapped::Mapped;
+use super::mapping::Mapping;
+use super::reader::Reader;
 use super::{alibaba, borg, job_table, openb, philly, swf};
 
 /// The supported formats.
@@ -22,13 +25,21 @@ pub enum Format {
     Borg,
     /// Prophet's job table. `docs/trace-format.md` specifies it.
     Table,
+    /// Pods or Jobs of Kubernetes, as `kubectl get --output json` prints them.
+    Kubernetes,
+    /// The jobs of `sacct --json`.
+    SlurmJson,
+    /// The job log of Microsoft Philly, in JSON.
+    PhillyJson,
+    /// A delimited file, by the mapping of its columns: its name if it is a known one.
+    Mapped(Option<&'static str>),
     /// The finished pods of a history of Prophet. They are not in a file of jobs.
     History,
 }
 
 impl Format {
     /// The name of the format in reports.
-    pub const fn label(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Philly => "Philly CSV",
             Self::Swf => "Standard Workload Format",
@@ -36,6 +47,10 @@ impl Format {
             Self::AlibabaTasks => "Alibaba batch tasks",
             Self::Borg => "Borg 2019 events",
             Self::Table => "job table",
+            Self::Kubernetes => "Kubernetes objects",
+            Self::SlurmJson => "Slurm sacct JSON",
+            Self::PhillyJson => "Philly job log",
+            Self::Mapped(name) => name.unwrap_or("columns of --columns"),
             Self::History => "history of Prophet",
         }
     }
@@ -44,17 +59,29 @@ impl Format {
 /// A format, its reader, and whether the first line is a header.
 pub(super) type Detected = (Format, Box<dyn Reader>, bool);
 
-/// Detects the format of a log from its first line that is not blank.
+/// Detects the format of a log from its first line that is not blank. A `mapping` gives the columns of
+/// any delimited file.
 ///
 /// # Errors
 /// The format is unknown, or the header of a known format is faulty. The message describes what to
 /// change.
-pub(super) fn detect(first: &str) -> Result<Detected, String> {
-    if first.trim_start().starts_with(['{', '[']) {
-        return borg_events(first);
+pub(super) fn detect(first: &str, mapping: Option<&Mapping>) -> Result<Detected, String> {
+    if let Some(mapping) = mapping {
+        let (reader, header) = Mapped::new(mapping.clone(), first, true)?;
+        return Ok((Format::Mapped(None), Box::new(reader), header));
+    }
+    if is_event(first) {
+        return Ok((Format::Borg, Box::new(borg::Borg::default()), false));
+    }
+    if let Some(hint) = table_for_people(first) {
+        return Err(hint.into());
     }
     if is_swf(first) {
         return Ok((Format::Swf, Box::new(swf::Swf::default()), false));
+    }
+    if let Some(known) = KnownFormat::of(first) {
+        let (reader, header) = Mapped::new(known.mapping(), first, false)?;
+        return Ok((Format::Mapped(Some(&known.name)), Box::new(reader), header));
     }
     let header = header(first, &job_table::COLUMNS)?;
     let names: Vec<&str> = header.iter().map(String::as_str).collect();
@@ -81,26 +108,57 @@ pub(super) fn detect(first: &str) -> Result<Detected, String> {
         names.len() > 1 && names.iter().all(|name| name.starts_with(char::is_alphabetic));
     if !is_header && !names.iter().any(|name| job_table::COLUMNS.contains(name)) {
         return Err(format!(
-            "not a known format; the first line is {:?}. Known formats are Philly CSV, SWF, Alibaba openb pods, Alibaba batch tasks, Borg 2019 events (JSON lines) and the job table, whose first line has the names of its columns (docs/trace-format.md)",
+            "not a known format; the first line is {:?}. Known formats are those of docs/logs.md, such as kubectl's JSON, sacct and SWF, and the job table, whose first line has the names of its columns (docs/trace-format.md); map the columns of another file with --columns",
             start_of(first)
         ));
     }
     if let Some(faults) = header_faults(&names, &job_table::REQUIRED, &job_table::COLUMNS) {
-        return Err(format!("{faults} (docs/trace-format.md lists the columns of a job table)"));
+        return Err(format!(
+            "{faults} (docs/trace-format.md lists the columns of a job table); map the columns of another file with --columns (docs/logs.md)"
+        ));
     }
     Ok((Format::Table, Box::new(job_table::Table::new(&names)), true))
 }
 
-fn borg_events(first: &str) -> Result<Detected, String> {
-    const FIELDS: [&str; 4] = ["time", "type", "collection_id", "instance_index"];
-    let other = "JSON is read as Borg 2019 events, one per line; convert another log to a job table (docs/trace-format.md)";
-    let event = serde_json::from_str::<Value>(first).map_err(|error| {
-        format!("the first line is no whole JSON value ({}). {other}", json_problem(&error))
-    })?;
-    if FIELDS.iter().any(|name| event.get(name).is_some()) {
-        return Ok((Format::Borg, Box::new(borg::Borg::default()), false));
+/// The fields of a Borg event.
+const EVENT: [&str; 4] = ["time", "type", "collection_id", "instance_index"];
+
+/// Whether a log with this first line is one or more JSON documents. Borg events are one per line.
+pub(super) fn is_document(first: &str) -> bool {
+    first.trim_start().starts_with(['{', '[']) && !is_event(first)
+}
+
+/// Whether a line is a Borg event. An event of a watch has a type, too, and the object.
+fn is_event(line: &str) -> bool {
+    let event = serde_json::from_str::<Value>(line).ok();
+    event.is_some_and(|event| {
+        event.get("object").is_none()
+            && EVENT.iter().any(|name| event.get(name).is_some())
+            && event.get("job_id").is_none()
+    })
+}
+
+/// What gives a usable file, if the first line is that of a table for people.
+fn table_for_people(first: &str) -> Option<&'static str> {
+    let words: Vec<&str> = first.split_whitespace().collect();
+    let has = |names: &[&str]| names.iter().all(|name| words.contains(name));
+    if first.contains(',') {
+        None
+    } else if has(&["JOBID", "PARTITION"]) {
+        Some(
+            "squeue lists the jobs of this moment: print those that ended with sacct --allusers --parsable2 --starttime=now-14days --format=JobID,User,Submit,Start,End,ElapsedRaw,AllocTRES,ReqTRES,State (docs/logs.md)",
+        )
+    } else if has(&["JobID", "JobName"]) {
+        Some(
+            "the columns of sacct are cut to a width: print them with sacct --parsable2 (docs/logs.md)",
+        )
+    } else if has(&["NAME", "READY", "STATUS"]) || has(&["NAME", "COMPLETIONS", "DURATION"]) {
+        Some(
+            "kubectl printed a table for people: print JSON with kubectl get pods --all-namespaces --output json (docs/logs.md)",
+        )
+    } else {
+        None
     }
-    Err(format!("the first line has no field of an event ({}). {other}", FIELDS.join(", ")))
 }
 
 fn is_swf(first: &str) -> bool {

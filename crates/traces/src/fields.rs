@@ -1,4 +1,4 @@
-//! Splits a line of CSV into its fields.
+//! Splits a line of delimited text into its fields.
 
 use std::borrow::Cow;
 
@@ -10,13 +10,22 @@ use super::reader::TraceFault;
 /// # Errors
 /// A quoted field does not end on the line, or text follows its closing quote.
 pub(super) fn split(line: &str) -> Result<Vec<Cow<'_, str>>, TraceFault> {
+    split_at(line, ',')
+}
+
+/// Splits a line at a delimiter, like [`split`].
+///
+/// # Errors
+/// As [`split`].
+pub(super) fn split_at(line: &str, delimiter: char) -> Result<Vec<Cow<'_, str>>, TraceFault> {
     if !line.contains('"') {
-        return Ok(line.split(',').map(|field| field.trim().into()).collect());
+        return Ok(line.split(delimiter).map(|field| field.trim().into()).collect());
     }
+    let cut = |text| cut(text, delimiter);
     let mut fields = Vec::new();
     let mut rest = Some(line);
     while let Some(text) = rest {
-        let text = text.trim_start();
+        let text = text.trim_start_matches(|c: char| c.is_whitespace() && c != delimiter);
         let Some(quoted) = text.strip_prefix('"') else {
             let (field, after) = cut(text);
             fields.push(field.trim().into());
@@ -36,9 +45,9 @@ pub(super) fn split(line: &str) -> Result<Vec<Cow<'_, str>>, TraceFault> {
     Ok(fields)
 }
 
-/// The text before the first comma, and the text after it.
-fn cut(text: &str) -> (&str, Option<&str>) {
-    text.split_once(',').map_or((text, None), |(field, after)| (field, Some(after)))
+/// The text before the first delimiter, and the text after it.
+fn cut(text: &str, delimiter: char) -> (&str, Option<&str>) {
+    text.split_once(delimiter).map_or((text, None), |(field, after)| (field, Some(after)))
 }
 
 /// The position of the first quote that is not doubled.

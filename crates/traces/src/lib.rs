@@ -11,6 +11,10 @@
 //! detect.rs      the formats, and the detection of a format from the first line
 //! lines.rs       lines of a file, plain or gzip, of bounded length
 //! columns.rs     the columns of a CSV file by name; fields.rs: fields of a line
+//! documents.rs   logs that are JSON documents
+//! kubernetes.rs  pods and Jobs of Kubernetes; scheduler_json.rs: jobs of Slurm and Philly
+//! mapping.rs     a mapping of columns to the parts of a job (mapped.rs: reads a file by it)
+//! known_formats.rs  the delimited files that are known by name, from formats.yaml
 //! times.rs       times of tables: seconds or dates
 //! alibaba.rs  borg.rs  openb.rs  philly.rs  swf.rs  job_table.rs    one file per format
 //! machines.rs    the capacity of a cluster, from Borg's machine_events
@@ -31,17 +35,23 @@ mod columns;
 mod default_types;
 mod describe;
 mod detect;
+mod documents;
 mod fields;
 mod generate;
 mod job;
 mod job_table;
+mod known_formats;
+mod kubernetes;
 mod lines;
 mod machines;
+mod mapped;
+mod mapping;
 mod odd_units;
 mod openb;
 mod philly;
 mod read;
 mod reader;
+mod scheduler_json;
 mod swf;
 mod tail;
 mod tiers;
@@ -57,6 +67,7 @@ pub use generate::{Recipe, generate};
 pub use job::{Admits, Job, Work};
 pub use job_table::write as write_table;
 pub use machines::{Capacity, Machines};
+pub use mapping::{Mapping, MappingFault};
 pub use odd_units::odd_units;
 pub use read::{JOBS_MAX, Trace, TraceError, example, read};
 pub use reader::{Notes, TraceFault};

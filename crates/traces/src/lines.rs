@@ -65,6 +65,12 @@ impl Lines {
         Ok(true)
     }
 
+    /// The text from the start of the last line on.
+    pub(super) fn rest(self) -> impl Read {
+        let start = if self.bytes.starts_with("\u{feff}".as_bytes()) { 3 } else { 0 };
+        io::Cursor::new(self.bytes[start..].to_vec()).chain(self.source)
+    }
+
     /// The number of the last line read, from 1.
     pub(super) fn number(&self) -> u64 {
         self.number

@@ -3,10 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::detect::{Format, detect};
+use super::detect::{Format, detect, is_document};
+use super::documents::{DocumentFault, Documents, Kind};
 use super::job::Job;
 use super::lines::Lines;
-use super::reader::{Notes, Row, TraceFault};
+use super::mapping::Mapping;
+use super::reader::{Notes, TraceFault};
 
 /// A job log.
 #[derive(Clone, Debug)]
@@ -52,6 +54,14 @@ pub enum TraceError {
         /// The problem, and what to change.
         problem: String,
     },
+    /// A JSON document has no jobs of a known form, or one of its elements is malformed.
+    #[error("{}: {problem}", path.display())]
+    Document {
+        /// The file.
+        path: PathBuf,
+        /// The problem, and what to change.
+        problem: String,
+    },
     /// The file has no line.
     #[error("{}: the file is empty", path.display())]
     Blank {
@@ -90,13 +100,14 @@ pub enum TraceError {
 /// public logs of batch clusters have some millions.
 pub const JOBS_MAX: usize = 10_000_000;
 
-/// Reads a log. A gzip file is decompressed.
+/// Reads a log. A gzip file is decompressed. A `mapping` gives the columns of any delimited file;
+/// without one, the content determines the format.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read, its format is unknown, it has no job that ran or
 /// too many jobs, or, unless `lenient`, a line is malformed.
-pub fn read(path: &Path, lenient: bool) -> Result<Trace, TraceError> {
-    read_at_most(JOBS_MAX, path, lenient)
+pub fn read(path: &Path, mapping: Option<&Mapping>, lenient: bool) -> Result<Trace, TraceError> {
+    read_at_most(JOBS_MAX, path, mapping, lenient)
 }
 
 /// Reads the example log: four weeks of Microsoft's Philly cluster, from 2017-10-09 on.
@@ -104,7 +115,7 @@ pub fn read(path: &Path, lenient: bool) -> Result<Trace, TraceError> {
 /// # Errors
 /// Returns an error if the log of this build cannot be read.
 pub fn example() -> Result<Trace, TraceError> {
-    read_lines(Lines::new(EXAMPLE), JOBS_MAX, Path::new(EXAMPLE_NAME), false)
+    read_lines(Lines::new(EXAMPLE), JOBS_MAX, Path::new(EXAMPLE_NAME), None, false)
 }
 
 /// The name of the example log.
@@ -113,8 +124,13 @@ const EXAMPLE_NAME: &str = "Philly, four weeks of 2017";
 /// The example log. `data/README.md` has its source and its licence.
 const EXAMPLE: &[u8] = include_bytes!("../data/philly-2017-10.csv.gz");
 
-fn read_at_most(most: usize, path: &Path, lenient: bool) -> Result<Trace, TraceError> {
-    read_lines(Lines::open(path), most, path, lenient)
+fn read_at_most(
+    most: usize,
+    path: &Path,
+    mapping: Option<&Mapping>,
+    lenient: bool,
+) -> Result<Trace, TraceError> {
+    read_lines(Lines::open(path), most, path, mapping, lenient)
 }
 
 /// Reads a log from its lines. `path` names it in errors.
@@ -122,6 +138,7 @@ fn read_lines(
     lines: io::Result<Lines>,
     most: usize,
     path: &Path,
+    mapping: Option<&Mapping>,
     lenient: bool,
 ) -> Result<Trace, TraceError> {
     let failed = |source| TraceError::Read { path: path.into(), source };
@@ -132,24 +149,26 @@ fn read_lines(
             return Err(TraceError::Blank { path: path.into() });
         }
     }
-    let (format, mut reader, header) = detect(&line).map_err(|problem| TraceError::Format {
-        path: path.into(),
-        line: lines.number(),
-        problem,
+    if mapping.is_none() && is_document(&line) {
+        return read_documents(lines, most, path, lenient);
+    }
+    let (format, mut reader, header) = detect(&line, mapping).map_err(|problem| {
+        TraceError::Format { path: path.into(), line: lines.number(), problem }
     })?;
     let (mut jobs, mut notes) = (Vec::new(), Notes::default());
     let mut pending = !header;
+    // The parts of a log that were put together each begin with the header.
+    let header = header.then(|| line.clone());
     loop {
         if !pending && !lines.next(&mut line).map_err(failed)? {
             break;
         }
         pending = false;
+        if header.as_ref() == Some(&line) {
+            continue;
+        }
         match reader.row(&line, lines.number(), &mut notes) {
-            Ok(Row::Job(job)) => jobs.push(job),
-            Ok(Row::NeverRan) => notes.never_ran += 1,
-            Ok(Row::NoSize) => notes.no_size += 1,
-            Ok(Row::NotAJob) => notes.not_jobs += 1,
-            Ok(Row::Blank) => {}
+            Ok(row) => jobs.extend(notes.count(row)),
             Err(fault) => {
                 let bad = TraceError::Line { path: path.into(), line: lines.number(), fault };
                 if !lenient {
@@ -164,6 +183,16 @@ fn read_lines(
         }
     }
     jobs.extend(reader.finish());
+    trace(path, format, jobs, notes)
+}
+
+/// The log of these jobs.
+fn trace(
+    path: &Path,
+    format: Format,
+    mut jobs: Vec<Job>,
+    notes: Notes,
+) -> Result<Trace, TraceError> {
     if jobs.is_empty() {
         let none = notes == Notes::default();
         let notes = if none { String::new() } else { format!(" ({notes})") };
@@ -171,6 +200,35 @@ fn read_lines(
     }
     jobs.sort_by_key(|job| job.submit);
     Ok(Trace { source: path.display().to_string(), format, jobs, notes })
+}
+
+/// Reads JSON documents whose first line was read.
+fn read_documents(
+    lines: Lines,
+    most: usize,
+    path: &Path,
+    lenient: bool,
+) -> Result<Trace, TraceError> {
+    let line = lines.number();
+    let read = Documents::read(lines.rest(), most, lenient);
+    let Documents { kind, notes, jobs, .. } = read.map_err(|fault| match fault {
+        DocumentFault::Json(error) if error.is_io() => {
+            TraceError::Read { path: path.into(), source: error.into() }
+        }
+        DocumentFault::Json(ref error) => TraceError::Format {
+            path: path.into(),
+            line: line - 1 + error.line() as u64,
+            problem: fault.to_string(),
+        },
+        DocumentFault::TooMany => TraceError::TooManyJobs { path: path.into(), line, most },
+        fault => TraceError::Document { path: path.into(), problem: fault.to_string() },
+    })?;
+    let format = match kind {
+        Some(Kind::Slurm) => Format::SlurmJson,
+        Some(Kind::Philly) => Format::PhillyJson,
+        Some(Kind::Kubernetes) | None => Format::Kubernetes,
+    };
+    trace(path, format, jobs, notes)
 }
 
 #[cfg(test)]
@@ -191,7 +249,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("log");
             std::fs::write(&path, text).unwrap();
-            let message = read_at_most(2, &path, false).unwrap_err().to_string();
+            let message = read_at_most(2, &path, None, false).unwrap_err().to_string();
             let expected =
                 format!("{}:4: the log has more than 2 jobs: give a part of it", path.display());
             assert_eq!(message, expected);

@@ -9,6 +9,8 @@ use super::job::Job;
 pub struct Notes {
     /// Jobs that never ran: cancelled, or with a runtime that is unknown or 0.
     pub never_ran: u64,
+    /// Jobs that had not ended when the log was written.
+    pub unfinished: u64,
     /// Jobs whose size is unknown or 0.
     pub no_size: u64,
     /// Rows that are not separate jobs: parts of a job, allocations, events without a request.
@@ -21,12 +23,27 @@ pub struct Notes {
     pub first_bad: Option<String>,
 }
 
+impl Notes {
+    /// Counts a row. Returns the job that it is, if it is one.
+    pub(super) fn count(&mut self, row: Row) -> Option<Job> {
+        match row {
+            Row::Job(job) => return Some(job),
+            Row::NeverRan => self.never_ran += 1,
+            Row::Unfinished => self.unfinished += 1,
+            Row::NoSize => self.no_size += 1,
+            Row::NotAJob => self.not_jobs += 1,
+            Row::Blank => {}
+        }
+        None
+    }
+}
+
 /// The problem of a malformed line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}{}", place(.column), got(.value))]
 pub struct TraceFault {
     /// The name of the column; empty if the fault is of the whole line.
-    pub column: &'static str,
+    pub column: Cow<'static, str>,
     /// The problem, often the expected value.
     pub problem: Cow<'static, str>,
     /// The value found, at most 80 characters of it.
@@ -35,11 +52,15 @@ pub struct TraceFault {
 
 impl TraceFault {
     pub(super) fn new(
-        column: &'static str,
+        column: impl Into<Cow<'static, str>>,
         problem: impl Into<Cow<'static, str>>,
         value: &str,
     ) -> Self {
-        Self { column, problem: problem.into(), value: value.chars().take(80).collect() }
+        Self {
+            column: column.into(),
+            problem: problem.into(),
+            value: value.chars().take(80).collect(),
+        }
     }
 }
 
@@ -55,6 +76,7 @@ fn got(value: &str) -> String {
 pub(super) enum Row {
     Job(Job),
     NeverRan,
+    Unfinished,
     NoSize,
     NotAJob,
     Blank,
@@ -78,9 +100,11 @@ pub(super) trait Reader {
 
 impl std::fmt::Display for Notes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { never_ran, no_size, not_jobs, rounded_up, bad_lines, first_bad } = self;
+        let Self { never_ran, unfinished, no_size, not_jobs, rounded_up, bad_lines, first_bad } =
+            self;
         let counts = [
             (*never_ran, "never ran"),
+            (*unfinished, "had not ended"),
             (*no_size, "without a size"),
             (*not_jobs, "rows that are no job"),
             (*rounded_up, "shares of an accelerator counted as whole ones"),

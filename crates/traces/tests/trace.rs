@@ -12,7 +12,7 @@ fn load(text: &str, lenient: bool) -> Result<Trace, String> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();
     let path = file.path().display().to_string();
-    read(file.path(), lenient).map_err(|error| error.to_string().replace(&path, "FILE"))
+    read(file.path(), None, lenient).map_err(|error| error.to_string().replace(&path, "FILE"))
 }
 
 /// (name, submit, runtime, units, accelerators, cpu, memory, priority) of each job.
@@ -271,11 +271,11 @@ fn gzip_is_recognised_without_a_file_extension() {
     encoder.write_all(SWF.as_bytes()).unwrap();
     let bytes = encoder.finish().unwrap();
     file.write_all(&bytes).unwrap();
-    assert_eq!(read(file.path(), false).unwrap().jobs.len(), 2);
+    assert_eq!(read(file.path(), None, false).unwrap().jobs.len(), 2);
     // A truncated file is an error that names the file.
     let cut = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(cut.path(), &bytes[..bytes.len() / 2]).unwrap();
-    assert!(read(cut.path(), false).unwrap_err().to_string().contains("failed to read"));
+    assert!(read(cut.path(), None, false).unwrap_err().to_string().contains("failed to read"));
 }
 
 #[test]

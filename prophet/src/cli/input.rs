@@ -8,6 +8,7 @@ use base::input::{alike, read_text};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use instances::{CatalogFile, PriceRules, families, instance_types};
 use simulator::SimulationSettings;
+use traces::{Mapping, MappingFault};
 
 /// Reads a catalog.
 pub(super) fn catalog(path: &Path) -> anyhow::Result<CatalogFile> {
@@ -20,6 +21,14 @@ pub(super) fn catalog_with(
     prices: Option<&PriceRules>,
 ) -> anyhow::Result<CatalogFile> {
     Ok(CatalogFile::parse_with(&text(path)?, &path.display().to_string(), prices)?)
+}
+
+/// A mapping of columns, as it was given.
+///
+/// # Errors
+/// The text is no mapping.
+pub(super) fn columns(text: &str) -> Result<String, MappingFault> {
+    text.parse::<Mapping>().map(|_| text.to_owned())
 }
 
 /// Reads prices.

@@ -369,7 +369,7 @@ fn in_row(fault: &UsageFault, row: &UsageRow) -> TraceFault {
         UsageFault::TooManyPods => ("pod", row.pod.to_string()),
         UsageFault::NoRequests => ("container", row.key.to_string()),
     };
-    TraceFault { column, problem: fault.to_string().into(), value }
+    TraceFault { column: column.into(), problem: fault.to_string().into(), value }
 }
 
 /// Fails if no job has usage, and prints a note about owners without a job.

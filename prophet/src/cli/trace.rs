@@ -15,7 +15,7 @@ use simulator::replay::{SchedulerKind, Workload, offered, snapshots, ticks};
 use traces::default_types;
 use traces::{
     Allocation, Capacity, Consumption, Description, InterArrival, JOBS_MAX, Job, LogTier, Machines,
-    Percentiles, Recipe, TierDelays, Trace, describe, read_used,
+    Mapping, Percentiles, Recipe, TierDelays, Trace, describe, read_used,
 };
 
 use super::embed::Mode;
@@ -38,6 +38,8 @@ pub(super) enum Command {
 #[command(after_help = "Examples:
   prophet trace describe jobs.swf.gz --tick 5m
   prophet trace describe jobs.csv.gz --out description/
+  kubectl get pods --all-namespaces --output json | prophet trace describe -
+  prophet trace describe jobs.csv --columns submit=Queued,runtime=Hours:h,cpu=Cores,memory=MB:MB
   prophet trace describe --data /var/lib/prophet
   prophet trace describe instance_events.json.gz --machines machine_events.json.gz --usage instance_usage.json.gz
   zcat part-*.csv.gz | prophet trace describe - --output json")]
@@ -51,6 +53,10 @@ pub(super) struct DescribeArgs {
     /// The policy of this history, as NAMESPACE.NAME [default: the only one]
     #[arg(long, value_name = "POLICY", requires = "data", conflicts_with = "trace")]
     data_policy: Option<String>,
+    /// The columns of a delimited log, as PART=COLUMN[:UNIT]; docs/logs.md describes them [default: the
+    /// content of the log determines its format]
+    #[arg(long, value_name = "MAPPING", conflicts_with = "data")]
+    columns: Option<Mapping>,
     /// The machines of the cluster, as Borg 2019 machine events: prints the shares of them that
     /// jobs request
     #[arg(long, value_name = "FILE", conflicts_with = "data")]
@@ -91,6 +97,10 @@ pub(super) struct TicksArgs {
     /// The job log, gzipped (.gz) or plain; `-` is standard input
     #[arg(value_name = "FILE", value_parser = input::file())]
     trace: PathBuf,
+    /// The columns of a delimited log, as PART=COLUMN[:UNIT]; docs/logs.md describes them [default: the
+    /// content of the log determines its format]
+    #[arg(long, value_name = "MAPPING")]
+    columns: Option<Mapping>,
     /// Skip bad lines, and report their number
     #[arg(long)]
     lenient: bool,
@@ -165,8 +175,8 @@ fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
 }
 
 fn run_ticks(args: &TicksArgs) -> anyhow::Result<()> {
-    let TicksArgs { trace, lenient, catalog, tick, mode, out } = args;
-    let trace = read(trace, *lenient)?;
+    let TicksArgs { trace, columns, lenient, catalog, tick, mode, out } = args;
+    let trace = read(trace, columns.as_ref(), *lenient)?;
     check_span(&trace, None, *tick)?;
     let catalog = catalog_for(&trace, catalog.as_deref())?;
     let workload = Workload::new(&trace.jobs, &catalog);
@@ -229,8 +239,8 @@ fn write_ticks(
     done
 }
 
-fn read(path: &Path, lenient: bool) -> anyhow::Result<Trace> {
-    let read = || traces::read(path, lenient);
+fn read(path: &Path, columns: Option<&Mapping>, lenient: bool) -> anyhow::Result<Trace> {
+    let read = || traces::read(path, columns, lenient);
     let trace = progress::during(&format!("reading {}", path.display()), read)?;
     warn_of_units(&path.display().to_string(), &trace);
     Ok(trace)
@@ -250,7 +260,8 @@ fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
     let (trace, delays, catalog) = match (&args.trace, &args.data) {
         (None, Some(data)) => recorded_log(data, args.data_policy.as_deref())?,
         (file, _) => {
-            let trace = read(file.as_deref().unwrap_or(Path::new("-")), args.lenient)?;
+            let file = file.as_deref().unwrap_or(Path::new("-"));
+            let trace = read(file, args.columns.as_ref(), args.lenient)?;
             let catalog = catalog_for(&trace, args.catalog.as_deref())?;
             (trace, Vec::new(), catalog)
         }

@@ -36,11 +36,16 @@ use super::{input, wrong_usage};
 
 #[derive(clap::Args)]
 pub(super) struct LogArgs {
-    /// The job log: Philly CSV, SWF, openb, Alibaba batch tasks, Borg 2019 or Prophet's own table,
-    /// gzipped or plain [default: an example, four weeks of Microsoft's Philly cluster]; `-` is
+    /// The job log, gzipped or plain, such as kubectl's JSON, sacct, SWF or Prophet's own table;
+    /// docs/logs.md lists the formats [default: an example, four weeks of Microsoft's Philly cluster]; `-` is
     /// standard input
     #[arg(long, value_name = "FILE", value_parser = input::file())]
     trace: Option<PathBuf>,
+    /// The columns of a delimited log, as PART=COLUMN[:UNIT], such as
+    /// submit=Submit,runtime=Elapsed:min,pods=Nodes,cpu=CPUs:cores,memory=Mem:GiB,gpus=GPUs [default:
+    /// the content of the log determines its format]
+    #[arg(long, value_name = "MAPPING", value_parser = input::columns, requires = "trace")]
+    columns: Option<String>,
     /// The location of a history that `prophet run --data` recorded: replay the pods that ended in
     /// your cluster, with its buckets, launch latencies and objective, pod by pod; needs a build
     /// with --features full
@@ -162,6 +167,7 @@ impl LogArgs {
         self.set_files(&mut settings)?;
         settings.policy.objective = self.objective(settings.policy.objective);
         settings.lenient |= self.lenient;
+        settings.columns = self.columns.clone().or(settings.columns);
         settings.from = self.from.clone().or(settings.from);
         settings.until = self.until.clone().or(settings.until);
         set(&mut settings.tick, self.tick);

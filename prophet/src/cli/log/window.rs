@@ -22,7 +22,8 @@ pub(super) fn load(settings: &mut SimulationSettings) -> anyhow::Result<Trace> {
         );
         return Ok(traces::example()?);
     };
-    let read = || traces::read(Path::new(path), settings.lenient);
+    let mapping = settings.columns.as_deref().map(str::parse).transpose()?;
+    let read = || traces::read(Path::new(path), mapping.as_ref(), settings.lenient);
     let trace = progress::during(&format!("reading {path}"), read)?;
     if trace.notes != traces::Notes::default() {
         eprintln!("note: {path}: {}", trace.notes);

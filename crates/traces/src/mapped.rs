@@ -1,0 +1,466 @@
+//! Reads a delimited file by a [`Mapping`].
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::{DateTime, NaiveDateTime};
+use embedder::{AcceleratorKind, Resources};
+
+use super::fields::split_at;
+use super::job::{Admits, Job, Work};
+use super::mapping::{Column, Delimiter, Mapping, Part, Unit};
+use super::reader::{AMOUNT_MAX, Notes, Reader, Row, SECONDS_MAX, TraceFault, UNITS_MAX, name};
+
+/// Values that stand for none.
+const NONE: [&str; 11] =
+    ["", "Unknown", "None", "none", "null", "NULL", "N/A", "-", "\\N", "undefined", "NaN"];
+
+/// A reader of a file by a mapping.
+pub(super) struct Mapped {
+    mapping: Mapping,
+    delimiter: Delimiter,
+    /// The index of each column of the mapping by its name, in lower case.
+    places: BTreeMap<String, usize>,
+}
+
+impl Mapped {
+    /// A reader of a file with this first line, and whether that is a header.
+    ///
+    /// Where `needs_all` is false, the file may lack parts of a job without which there are jobs.
+    ///
+    /// # Errors
+    /// The first line lacks columns of the mapping. The message names them.
+    pub(super) fn new(
+        mut mapping: Mapping,
+        first: &str,
+        needs_all: bool,
+    ) -> Result<(Self, bool), String> {
+        let no_header = mapping.has_no_header();
+        let delimiter = mapping.delimiter.unwrap_or_else(|| found(&mapping, first));
+        let mut places = BTreeMap::new();
+        if delimiter != Delimiter::Keys {
+            let fields = fields(first, delimiter).unwrap_or_default();
+            let header: Vec<String> = fields.iter().map(|field| field.to_lowercase()).collect();
+            for column in mapping.names() {
+                let name = column.to_lowercase();
+                let named = header.iter().position(|field| *field == name);
+                let position = column.parse::<usize>().ok().and_then(|at| at.checked_sub(1));
+                places.extend(named.filter(|_| !no_header).or(position).map(|at| (name, at)));
+            }
+            // Of several columns of a part, one is enough.
+            let is_known = |column: &Column| places.contains_key(&column.name.to_lowercase());
+            let all = std::mem::take(&mut mapping.parts);
+            let (usable, lacking): (Vec<_>, Vec<_>) =
+                all.into_iter().partition(|(_, columns)| columns.iter().any(is_known));
+            mapping.parts = usable;
+            let problem = mapping.lacks();
+            if problem.is_some() || (needs_all && !lacking.is_empty()) {
+                let names = lacking.iter().flat_map(|(_, columns)| columns);
+                let names: BTreeSet<&str> = names.map(|column| column.name.as_str()).collect();
+                let names: Vec<&str> = names.into_iter().collect();
+                let problem = problem.map_or(String::new(), |problem| format!("{problem}; "));
+                return Err(format!(
+                    "{problem}the header has no column {}; its columns are {}",
+                    names.join(", "),
+                    header.join(", ")
+                ));
+            }
+        }
+        Ok((Self { mapping, delimiter, places }, !no_header && delimiter != Delimiter::Keys))
+    }
+
+    /// The first value of a part in a row, with its column.
+    fn value<'a>(&'a self, part: Part, row: &'a Fields<'_>) -> Option<(&'a Column, &'a str)> {
+        let values = self.mapping.columns(part).iter();
+        let mut values = values.filter_map(|column| {
+            let text = self.field(&column.name, row)?;
+            // Slurm lists the trackable resources that a row has.
+            let has = column.unit != Unit::Tres || tres(part, text).is_some();
+            has.then_some((column, text))
+        });
+        values.next()
+    }
+
+    fn field<'a>(&self, column: &str, row: &'a Fields<'_>) -> Option<&'a str> {
+        let text = match row {
+            Fields::Listed(fields) => fields.get(*self.places.get(&column.to_lowercase())?)?.trim(),
+            Fields::Keyed(fields) => fields.get(column)?,
+        };
+        (!NONE.contains(&text)).then_some(text)
+    }
+
+    fn time(&self, part: Part, row: &Fields<'_>) -> Result<Option<i64>, TraceFault> {
+        let value = self.value(part, row);
+        let time = value.map(|(column, text)| time(text).map_err(|what| fault(column, what, text)));
+        Ok(time.transpose()?.filter(|time| part == Part::Submit || *time > 0))
+    }
+
+    /// The amount of a part in its base unit, and whether it is that of each pod.
+    fn amount(&self, part: Part, row: &Fields<'_>) -> Result<Option<(f64, Per)>, TraceFault> {
+        let Some((column, text)) = self.value(part, row) else { return Ok(None) };
+        let per = if column.per_pod { Per::Pod } else { Per::Job };
+        let read = match column.unit {
+            Unit::Tres => {
+                let factor = if part == Part::Cpu { 1e3 } else { 1.0 };
+                let amount = tres(part, text).and_then(sized);
+                amount.map(|(amount, _)| (amount * factor, per))
+            }
+            Unit::Of(factor) if part == Part::Memory => sized(text).map(|(amount, suffix)| {
+                let amount = if suffix.has_unit { amount } else { amount * factor };
+                (amount, suffix.per.unwrap_or(per))
+            }),
+            Unit::Of(factor) => number(text).map(|amount| (amount * factor, per)),
+        };
+        let most = if part == Part::Pods { UNITS_MAX } else { AMOUNT_MAX };
+        match read {
+            Some((amount, _)) if amount > most => {
+                Err(fault(column, format!("expected at most {most}"), text))
+            }
+            Some(read) => Ok(Some(read)),
+            None => Err(fault(column, "expected a number".into(), text)),
+        }
+    }
+}
+
+/// Of what an amount is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Per {
+    Job,
+    Pod,
+    Core,
+}
+
+/// The fields of a row.
+enum Fields<'a> {
+    Listed(Vec<Cow<'a, str>>),
+    Keyed(BTreeMap<&'a str, &'a str>),
+}
+
+impl Reader for Mapped {
+    fn row(&mut self, line: &str, line_number: u64, _: &mut Notes) -> Result<Row, TraceFault> {
+        if line.trim().is_empty() || line.starts_with('#') {
+            return Ok(Row::Blank);
+        }
+        let row = match self.delimiter {
+            Delimiter::Keys => Fields::Keyed(keys(line)),
+            delimiter => Fields::Listed(fields(line, delimiter)?),
+        };
+        let is_skipped = self.mapping.skip.iter().any(|(column, pattern)| {
+            self.field(column, &row).is_some_and(|text| matches(pattern, text))
+        });
+        if is_skipped {
+            return Ok(Row::NotAJob);
+        }
+        let Some(submit) = self.time(Part::Submit, &row)? else {
+            let column = self.mapping.columns(Part::Submit).first();
+            let name = column.map_or(String::new(), |column| column.name.clone());
+            return Err(TraceFault { column: name.into(), ..TraceFault::new("", "is empty", "") });
+        };
+        let (start, end) = (self.time(Part::Start, &row)?, self.time(Part::End, &row)?);
+        let ends = !self.mapping.columns(Part::End).is_empty();
+        if ends && end.is_none() {
+            return Ok(if start.is_some() { Row::Unfinished } else { Row::NeverRan });
+        }
+        let runtime = match self.value(Part::Runtime, &row) {
+            Some((column, text)) => {
+                let factor = if let Unit::Of(factor) = column.unit { factor } else { 1.0 };
+                duration(text, factor).map_err(|what| fault(column, what, text))?
+            }
+            None => end.zip(start).map_or(0, |(end, start)| end.saturating_sub(start)),
+        };
+        let count = self.amount(Part::Pods, &row)?.map_or(1.0, |(pods, _)| pods).max(1.0).ceil();
+        let cpu = self.amount(Part::Cpu, &row)?;
+        let cores = cpu.map_or(1.0, |(millis, per)| match per {
+            Per::Pod => millis / 1e3,
+            Per::Job | Per::Core => millis / 1e3 / count,
+        });
+        let each = |amount: Option<(f64, Per)>| match amount {
+            None => 0,
+            Some((amount, Per::Pod)) => whole(amount),
+            Some((amount, Per::Job)) => whole(amount / count),
+            Some((amount, Per::Core)) => whole(amount * cores),
+        };
+        let unit = Resources {
+            accelerators: each(self.amount(Part::Gpus, &row)?),
+            cpu_millis: each(cpu),
+            memory_bytes: each(self.amount(Part::Memory, &row)?),
+            ..Resources::default()
+        };
+        if runtime <= 0 {
+            return Ok(Row::NeverRan);
+        }
+        if unit == Resources::default() {
+            return Ok(Row::NoSize);
+        }
+        let text = |part| match self.value(part, &row) {
+            Some((column, text)) => name("", text)
+                .map_err(|fault| TraceFault { column: column.name.clone().into(), ..fault }),
+            None => Ok(""),
+        };
+        let (job, user) = (text(Part::Job)?, text(Part::User)?);
+        let job = if job.is_empty() { line_number.to_string() } else { job.to_owned() };
+        Ok(Row::Job(Job {
+            name: job.into(),
+            user: user.into(),
+            submit,
+            runtime,
+            priority: 0,
+            work: Work {
+                units: whole(count),
+                unit,
+                accelerator_kind: AcceleratorKind::default(),
+                split: None,
+                admits: Admits::Assumed,
+            },
+        }))
+    }
+}
+
+fn fault(column: &Column, problem: String, value: &str) -> TraceFault {
+    TraceFault { column: column.name.clone().into(), ..TraceFault::new("", problem, value) }
+}
+
+/// An amount rounded up.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the range is checked, and the cast saturates"
+)]
+fn whole(amount: f64) -> u64 {
+    // A third of three cores is a core.
+    (amount - 1e-6).max(0.0).ceil() as u64
+}
+
+/// The delimiter of a file with this first line: the one by which most columns of the mapping are
+/// found, or, of equal ones, most fields.
+fn found(mapping: &Mapping, first: &str) -> Delimiter {
+    let all =
+        ['|', '\t', ';', ',', ':'].map(Delimiter::Char).into_iter().chain([Delimiter::Spaces]);
+    let score = |delimiter: &Delimiter| {
+        let fields = fields(first, *delimiter).unwrap_or_default();
+        let has = |column: &&str| fields.iter().any(|field| field.eq_ignore_ascii_case(column));
+        let named = mapping.names().filter(has).count();
+        (named, fields.len())
+    };
+    // Of equal ones the first counts.
+    let best = all.clone().map(|delimiter| score(&delimiter)).max().unwrap_or_default();
+    let mut all = all;
+    all.find(|delimiter| score(delimiter) == best).unwrap_or(Delimiter::Char(','))
+}
+
+fn fields(line: &str, delimiter: Delimiter) -> Result<Vec<Cow<'_, str>>, TraceFault> {
+    match delimiter {
+        Delimiter::Char(delimiter) => split_at(line, delimiter),
+        Delimiter::Spaces | Delimiter::Keys => Ok(words(line)),
+    }
+}
+
+/// The words of a line. Spaces in double quotes separate none.
+fn words(line: &str) -> Vec<Cow<'_, str>> {
+    let mut words = Vec::new();
+    let mut rest = line.trim_start();
+    while !rest.is_empty() {
+        let (word, after) = match rest.strip_prefix('"').and_then(|text| text.split_once('"')) {
+            Some(quoted) => quoted,
+            None => rest.split_once(char::is_whitespace).unwrap_or((rest, "")),
+        };
+        words.push(word.into());
+        rest = after.trim_start();
+    }
+    words
+}
+
+/// The `KEY=VALUE` of a line. What stands before the first of them has the keys `1`, `2`, …
+fn keys(line: &str) -> BTreeMap<&str, &str> {
+    let mut keyed: BTreeMap<&str, &str> = BTreeMap::new();
+    let heads = ["1", "2", "3", "4", "5", "6", "7", "8"];
+    let parts = line.splitn(4, ';').zip(heads);
+    keyed.extend(parts.map(|(part, at)| (at, part)));
+    let pairs = line.split([' ', ';']).filter_map(|pair| pair.split_once('='));
+    keyed.extend(pairs);
+    keyed
+}
+
+/// Whether a text matches a pattern, in which `*` stands for any characters. `!` before it means
+/// that it must not.
+fn matches(pattern: &str, text: &str) -> bool {
+    if let Some(pattern) = pattern.strip_prefix('!') {
+        return !matches(pattern, text);
+    }
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let mut last = None;
+    for part in parts {
+        last = Some(part);
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    last.map_or(rest.is_empty(), |last| text.ends_with(last))
+}
+
+/// A time in Unix seconds, or in seconds of the log. A large number is one of milliseconds,
+/// microseconds or nanoseconds. A time without a zone is UTC.
+fn time(text: &str) -> Result<i64, String> {
+    if let Some(number) = number(text) {
+        let divisor =
+            [1.0, 1e3, 1e6, 1e9].into_iter().find(|divisor| number / divisor <= SECONDS_MAX);
+        let divisor = divisor.ok_or("expected a number of seconds")?;
+        #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+        return Ok((number / divisor) as i64);
+    }
+    let zoned = ["%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M:%S%.f%#z", "%d/%b/%Y:%H:%M:%S %#z"];
+    let zoned = zoned.iter().find_map(|form| DateTime::parse_from_str(text, form).ok());
+    let zoned = zoned.or_else(|| DateTime::parse_from_rfc3339(text).ok());
+    let plain = ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%m/%d/%Y %H:%M:%S"];
+    let plain = || plain.iter().find_map(|form| NaiveDateTime::parse_from_str(text, form).ok());
+    let seconds = zoned.map(|time| time.timestamp());
+    let seconds = seconds.or_else(|| plain().map(|time| time.and_utc().timestamp()));
+    let seconds = seconds.ok_or("expected seconds, or a time such as 2024-01-31T09:30:00Z")?;
+    if (0..=100_000_000_000).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err("expected a time from the year 1970 to 5138".into())
+    }
+}
+
+/// A duration in seconds: a number in units of `factor` seconds, or `[DAYS-][HOURS:]MINUTES:SECONDS`.
+fn duration(text: &str, factor: f64) -> Result<i64, String> {
+    let seconds = match number(text) {
+        Some(number) => number * factor,
+        None => clock(text).ok_or("expected a number, or a time such as 1-02:30:00")?,
+    };
+    if seconds > SECONDS_MAX {
+        return Err("expected a shorter time".into());
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+    Ok(seconds.round() as i64)
+}
+
+fn clock(text: &str) -> Option<f64> {
+    let (days, rest) = text.split_once('-').unwrap_or(("0", text));
+    let mut seconds = 0.0;
+    let parts: Vec<&str> = rest.split(':').collect();
+    if parts.len() < 2 || parts.len() > 3 {
+        return None;
+    }
+    for part in parts {
+        seconds = seconds * 60.0 + number(part)?;
+    }
+    Some(seconds + number(days)? * 86_400.0)
+}
+
+/// A number of 0 or more. Buckets such as `>24` are their bound. A negative number is 0, because
+/// logs write -1 for an unknown one.
+fn number(text: &str) -> Option<f64> {
+    let text = text.strip_prefix('>').unwrap_or(text);
+    let number: f64 = text.parse().ok()?;
+    number.is_finite().then(|| number.max(0.0))
+}
+
+/// What follows a number.
+struct Suffix {
+    has_unit: bool,
+    per: Option<Per>,
+}
+
+/// An amount with or without a unit, such as `32G`, `4000Mc` (for each core) or `64gb`. The units
+/// are powers of 1,024, as in Slurm, PBS and LSF.
+fn sized(text: &str) -> Option<(f64, Suffix)> {
+    let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (digits, suffix) = text.split_at(end);
+    let amount = number(digits)?;
+    let suffix = suffix.to_ascii_lowercase();
+    let (suffix, per) = match suffix.strip_suffix('c').map(|rest| (rest, Per::Core)) {
+        Some((rest, per)) => (rest, Some(per)),
+        None => suffix.strip_suffix('n').map_or((&*suffix, None), |rest| (rest, Some(Per::Pod))),
+    };
+    let unit = suffix.strip_suffix('b').unwrap_or(suffix);
+    let unit = unit.strip_suffix('i').unwrap_or(unit);
+    let power = match unit {
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        "p" => 5,
+        _ => return None,
+    };
+    Some((amount * 1_024_f64.powi(power), Suffix { has_unit: !suffix.is_empty(), per }))
+}
+
+/// The amount of a part among Slurm's trackable resources.
+fn tres(part: Part, text: &str) -> Option<&str> {
+    let pairs = || text.split(',').filter_map(|pair| pair.split_once('='));
+    let value = |key: &str| pairs().find(|(name, _)| *name == key).map(|(_, value)| value);
+    match part {
+        Part::Cpu => value("cpu"),
+        Part::Memory => value("mem"),
+        Part::Pods => value("node"),
+        // Slurm lists the sum beside each kind, or the kind alone.
+        Part::Gpus => value("gres/gpu").or_else(|| {
+            let mut kinds = pairs().filter(|(name, _)| name.starts_with("gres/gpu:"));
+            kinds.next().map(|(_, value)| value)
+        }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_numbers_of_any_unit_or_dates() {
+        let table = [
+            ("1706693400", Ok(1_706_693_400)),
+            ("1706693400123", Ok(1_706_693_400)),
+            ("2024-01-31T09:30:00", Ok(1_706_693_400)),
+            ("2024-01-31 10:30:00+01:00", Ok(1_706_693_400)),
+            ("2024-01-31T10:30:00+0100", Ok(1_706_693_400)),
+            ("2024-01-31T09:30:00Z", Ok(1_706_693_400)),
+            ("01/31/2024 09:30:00", Ok(1_706_693_400)),
+            ("soon", Err("expected seconds, or a time such as 2024-01-31T09:30:00Z".to_owned())),
+            ("1950-01-31T09:30:00", Err("expected a time from the year 1970 to 5138".to_owned())),
+        ];
+        for (text, expected) in table {
+            assert_eq!(time(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_are_numbers_or_clocks() {
+        let table = [
+            ("90", 1.0, Some(90)),
+            ("1.5", 60.0, Some(90)),
+            ("01:30", 1.0, Some(90)),
+            ("1-00:01:30", 1.0, Some(86_490)),
+            ("1:2:3:4", 1.0, None),
+            ("x", 1.0, None),
+        ];
+        for (text, factor, expected) in table {
+            assert_eq!(duration(text, factor).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn memory_may_have_a_unit_of_its_own() {
+        let amount = |text: &str| sized(text).map(|(amount, suffix)| (amount, suffix.per));
+        assert_eq!(amount("32G"), Some((32.0 * 1_073_741_824.0, None)));
+        assert_eq!(amount("4000Mc"), Some((4_000.0 * 1_048_576.0, Some(Per::Core))));
+        assert_eq!(amount("8Gn"), Some((8.0 * 1_073_741_824.0, Some(Per::Pod))));
+        assert_eq!(amount("64gb"), Some((64.0 * 1_073_741_824.0, None)));
+        assert_eq!(amount("16Gi"), Some((16.0 * 1_073_741_824.0, None)));
+        assert_eq!(amount("16"), Some((16.0, None)));
+        assert_eq!(amount("16X"), None);
+    }
+
+    #[test]
+    fn patterns_have_stars_and_may_be_negated() {
+        assert!(matches("*.*", "11.batch") && !matches("*.*", "11"));
+        assert!(matches("!E", "S") && !matches("!E", "E"));
+        assert!(matches("a*b", "axb") && !matches("a*b", "axbc"));
+    }
+}

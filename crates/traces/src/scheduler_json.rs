@@ -1,0 +1,131 @@
+//! Reads jobs of Slurm (`sacct --json`) and of Microsoft's Philly (`cluster_job_log`), each one an
+//! element of a JSON document.
+
+use chrono::NaiveDateTime;
+use embedder::{AcceleratorKind, Resources, Split};
+use serde_json::Value;
+
+use super::job::{Admits, Job, Work};
+use super::reader::{AMOUNT_MAX, Row, SECONDS_MAX, TraceFault, UNITS_MAX, name};
+
+/// Reads a job of Slurm. Newer versions write a number as `{"set": true, "number": 1}`.
+pub(super) fn slurm(job: &Value) -> Result<Row, TraceFault> {
+    let time = |path| number(job, path, SECONDS_MAX);
+    let submit = time("/time/submission")?
+        .ok_or_else(|| TraceFault::new("time.submission", "is missing", ""))?;
+    let (start, end) = (time("/time/start")?.unwrap_or(0), time("/time/end")?.unwrap_or(0));
+    if end == 0 {
+        return Ok(if start > 0 { Row::Unfinished } else { Row::NeverRan });
+    }
+    let elapsed = time("/time/elapsed")?.unwrap_or_else(|| end.saturating_sub(start));
+    let tres = |kind: &str, of: &str| {
+        let lists = ["/tres/allocated", "/tres/requested"];
+        let list = lists
+            .iter()
+            .find_map(|path| job.pointer(path)?.as_array().filter(|all| !all.is_empty()));
+        let is = |one: &&Value| one["type"] == kind && (of.is_empty() || one["name"] == of);
+        list?.iter().find(is)?["count"].as_u64()
+    };
+    let required = |path| number(job, path, AMOUNT_MAX);
+    let nodes = match tres("node", "") {
+        Some(nodes) => Some(nodes),
+        None => number(job, "/allocation_nodes", UNITS_MAX)?,
+    };
+    let nodes = nodes.unwrap_or(1).max(1);
+    let cpus = match tres("cpu", "") {
+        Some(cpus) => Some(cpus),
+        None => required("/required/CPUs")?,
+    };
+    let mebibytes = match tres("mem", "") {
+        Some(all) => all.div_ceil(nodes),
+        None => match required("/required/memory_per_node")? {
+            Some(each) => each,
+            None => required("/required/memory_per_cpu")?
+                .map_or(0, |each| each.saturating_mul(cpus.unwrap_or(0).div_ceil(nodes))),
+        },
+    };
+    let gpus = tres("gres", "gpu").unwrap_or(0);
+    let unit = Resources {
+        accelerators: gpus.div_ceil(nodes),
+        cpu_millis: cpus.unwrap_or(0).saturating_mul(1_000).div_ceil(nodes),
+        memory_bytes: mebibytes.saturating_mul(1 << 20),
+        ..Resources::default()
+    };
+    if elapsed == 0 {
+        return Ok(Row::NeverRan);
+    }
+    if unit == Resources::default() || nodes > UNITS_MAX as u64 {
+        return Ok(Row::NoSize);
+    }
+    let user = job.pointer("/user").or(job.pointer("/association/user"));
+    let user = name("user", user.and_then(Value::as_str).unwrap_or_default())?;
+    let work = work(nodes, unit, None);
+    let runtime = i64::try_from(elapsed).unwrap_or(i64::MAX);
+    let submit = i64::try_from(submit).unwrap_or(i64::MAX);
+    let own = job["job_id"].to_string();
+    Ok(Row::Job(Job { name: own.into(), user: user.into(), submit, runtime, priority: 0, work }))
+}
+
+/// Reads a job of Philly: its GPUs are those of its last attempt, and it runs as long as all of its
+/// attempts.
+pub(super) fn philly(job: &Value) -> Result<Row, TraceFault> {
+    let time = |of: &Value, field: &'static str| -> Result<Option<i64>, TraceFault> {
+        let Some(text) = of[field].as_str().filter(|text| *text != "None") else { return Ok(None) };
+        let time = NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S").ok();
+        let fault = || TraceFault::new(field, "expected a time such as 2017-10-01 12:00:00", text);
+        let seconds = time.map(|time| time.and_utc().timestamp()).filter(|at| *at >= 0);
+        Ok(Some(seconds.ok_or_else(fault)?))
+    };
+    let submit = time(job, "submitted_time")?
+        .ok_or_else(|| TraceFault::new("submitted_time", "is missing", ""))?;
+    let attempts = job["attempts"].as_array().cloned().unwrap_or_default();
+    let (mut runtime, mut gpus, mut is_running) = (0_i64, 0, false);
+    for attempt in &attempts {
+        let (start, end) = (time(attempt, "start_time")?, time(attempt, "end_time")?);
+        is_running |= start.is_some() && end.is_none();
+        let ran = end.zip(start).map_or(0, |(end, start)| end.saturating_sub(start));
+        runtime = runtime.saturating_add(ran.max(0));
+        let machines = attempt["detail"].as_array().into_iter().flatten();
+        let count: usize = machines.map(|one| one["gpus"].as_array().map_or(0, Vec::len)).sum();
+        gpus = if count > 0 { count as u64 } else { gpus };
+    }
+    if is_running {
+        return Ok(Row::Unfinished);
+    }
+    if runtime <= 0 {
+        return Ok(Row::NeverRan);
+    }
+    if gpus == 0 {
+        return Ok(Row::NoSize);
+    }
+    let text = |field: &'static str| name(field, job[field].as_str().unwrap_or_default());
+    let unit = Resources { accelerators: 1, ..Resources::default() };
+    Ok(Row::Job(Job {
+        name: text("jobid")?.into(),
+        user: text("user")?.into(),
+        submit,
+        runtime,
+        priority: 0,
+        work: work(gpus, unit, Some(Split::Full)),
+    }))
+}
+
+fn work(units: u64, unit: Resources, split: Option<Split>) -> Work {
+    let accelerator_kind = AcceleratorKind::default();
+    Work { units, unit, accelerator_kind, split, admits: Admits::Assumed }
+}
+
+/// A whole number of 0 or more, also in the form of newer versions of Slurm. `None` if it is absent
+/// or not set.
+fn number(job: &Value, path: &'static str, most: f64) -> Result<Option<u64>, TraceFault> {
+    let Some(value) = job.pointer(path).filter(|value| !value.is_null()) else { return Ok(None) };
+    if value.get("set").is_some_and(|set| set == false) {
+        return Ok(None);
+    }
+    let value = value.get("number").unwrap_or(value);
+    let number = value.as_u64().filter(|number| *number as f64 <= most);
+    let fault = || {
+        TraceFault::new(path, format!("expected a whole number up to {most}"), &value.to_string())
+    };
+    number.map(Some).ok_or_else(fault)
+}

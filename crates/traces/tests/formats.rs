@@ -1,0 +1,376 @@
+//! The files that users have: one row is one file, with the jobs that it gives, or the sentence that
+//! says what to do instead.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use traces::{Job, Mapping, Trace, read};
+
+fn load(text: &str, columns: Option<&str>, lenient: bool) -> Result<Trace, String> {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    let mapping = columns.map(|columns| columns.parse::<Mapping>().unwrap());
+    let path = file.path().display().to_string();
+    let read = read(file.path(), mapping.as_ref(), lenient);
+    read.map_err(|error| error.to_string().replace(&path, "FILE"))
+}
+
+/// The log as text: its format and notes, and a line for each job.
+fn shown(trace: &Trace) -> String {
+    let mut text = format!("{}; {}", trace.format.label(), trace.notes);
+    for Job { name, user, submit, runtime, work, .. } in &trace.jobs {
+        let unit = work.unit;
+        let _ = write!(
+            text,
+            "\n{name} of {user:?} at {submit} for {runtime} s: {} x {}m {} MiB",
+            work.units,
+            unit.cpu_millis,
+            unit.memory_bytes >> 20
+        );
+        if unit.accelerators > 0 {
+            let _ = write!(text, " {} {}", unit.accelerators, work.accelerator_kind);
+        }
+    }
+    text
+}
+
+#[track_caller]
+fn check(text: &str, columns: Option<&str>, expected: &str) {
+    let found = load(text, columns, false).map_or_else(|error| error, |trace| shown(&trace));
+    assert_eq!(found, expected);
+}
+
+const SACCT: &str = "JobID|JobName|Partition|Submit|Start|End|ElapsedRaw|ReqCPUS|ReqMem|ReqTRES|State
+11|a|gpu|2024-01-02T01:00:00|2024-01-02T01:00:10|2024-01-02T02:00:10|3600|8|32G|cpu=8,mem=32G,gres/gpu=2|COMPLETED
+11.batch|batch||2024-01-02T01:00:10|2024-01-02T01:00:10|2024-01-02T02:00:10|3600|8|||COMPLETED
+12|b|gpu|2024-01-02T01:05:00|Unknown|Unknown|0|8|32G|cpu=8,mem=32G,gres/gpu=1|PENDING
+13|c|gpu|2024-01-02T01:06:00|2024-01-02T01:06:10|Unknown|60|8|32G|cpu=8,mem=32G|RUNNING
+";
+
+#[test]
+fn slurm_accounting_has_any_columns_in_any_order() {
+    check(
+        SACCT,
+        None,
+        "Slurm sacct; 1 never ran, 1 had not ended, 1 rows that are no job
+11 of \"\" at 1704157200 for 3600 s: 1 x 8000m 32768 MiB 2 nvidia.com/gpu",
+    );
+    // Two nodes, of which each has half; the allocated resources precede the requested ones.
+    check(
+        "State|Elapsed|End|Start|Submit|User|AllocTRES|ReqTRES|JobID
+COMPLETED|1-00:00:30|1704243640|1704157210|1704157200|u|billing=9,cpu=16,gres/gpu:a100=4,mem=64G,node=2|cpu=8,mem=8G|7_3
+",
+        None,
+        "Slurm sacct; nothing left out
+7_3 of \"u\" at 1704157200 for 86430 s: 2 x 8000m 32768 MiB 2 nvidia.com/gpu",
+    );
+    // Older versions: memory for each core or node, without trackable resources.
+    check(
+        "JobID|Submit|Start|End|ElapsedRaw|NNodes|NCPUS|ReqMem
+1|2020-01-02T01:00:00|2020-01-02T01:00:00|2020-01-02T01:01:00|60|2|8|2Gc
+2|2020-01-02T01:00:00|2020-01-02T01:00:00|2020-01-02T01:01:00|60|2|8|2Gn
+",
+        None,
+        "Slurm sacct; nothing left out
+1 of \"\" at 1577926800 for 60 s: 2 x 4000m 8192 MiB
+2 of \"\" at 1577926800 for 60 s: 2 x 4000m 2048 MiB",
+    );
+    check(
+        "JobID|Submit|Start|End|ElapsedRaw|ReqCPUS\n1|soon|1|2|1|1\n",
+        None,
+        "FILE:2: column Submit: expected seconds, or a time such as 2024-01-31T09:30:00Z, got \"soon\"",
+    );
+    check(
+        "JobID|Submit|State\n1|2|3\n",
+        None,
+        "FILE:1: runtime is missing, or start and end; the header has no column AllocCPUS, AllocNodes, AllocTRES, Elapsed, ElapsedRaw, End, NCPUS, NNodes, ReqCPUS, ReqMem, ReqNodes, ReqTRES, Start, User; its columns are jobid, submit, state",
+    );
+}
+
+#[test]
+fn slurm_json_of_all_versions_is_read() {
+    check(
+        r#"{"jobs":[
+          {"job_id":11,"time":{"submission":1706693400,"start":1706693460,"end":1706697060,"elapsed":3600},
+           "required":{"CPUs":8},"tres":{"requested":[{"type":"cpu","count":8}]}},
+          {"job_id":12,"user":"u","time":{"submission":1706693400,"start":{"set":true,"number":1706693460},"end":1706697060},
+           "tres":{"allocated":[{"type":"cpu","name":"","count":32},{"type":"mem","count":65536},{"type":"node","count":2},{"type":"gres","name":"gpu","count":4}]}},
+          {"job_id":13,"time":{"submission":1706693400,"start":0,"end":0},"required":{"CPUs":8}},
+          {"job_id":14,"time":{"submission":1706693400,"start":1706693460,"end":0},"required":{"CPUs":8}}
+        ],"meta":{}}"#,
+        None,
+        "Slurm sacct JSON; 1 never ran, 1 had not ended
+11 of \"\" at 1706693400 for 3600 s: 1 x 8000m 0 MiB
+12 of \"u\" at 1706693400 for 3600 s: 2 x 16000m 32768 MiB 2 nvidia.com/gpu",
+    );
+}
+
+/// A pod with a container that requests these resources. `status` is that of the pod.
+fn pod(name: &str, requests: &str, status: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","namespace":"batch","uid":"{name}","creationTimestamp":"2024-01-31T09:30:00Z"}},
+        "spec":{{"containers":[{{"name":"c","resources":{{"requests":{requests}}}}}]}},"status":{status}}}"#
+    )
+}
+
+const ENDED: &str = r#"{"phase":"Succeeded","startTime":"2024-01-31T09:32:00Z","containerStatuses":[{"state":{"terminated":{"startedAt":"2024-01-31T09:33:00Z","finishedAt":"2024-01-31T10:33:00Z"}}}]}"#;
+const RUNNING: &str = r#"{"phase":"Running","containerStatuses":[{"state":{"running":{"startedAt":"2024-01-31T09:33:00Z"}}}]}"#;
+
+#[test]
+fn pods_of_kubectl_run_from_their_first_container_to_the_last_end() {
+    let requests = r#"{"cpu":"4","memory":"8Gi","nvidia.com/gpu":"1"}"#;
+    let list = |pods: &[String]| {
+        format!(r#"{{"apiVersion":"v1","items":[{}],"kind":"List"}}"#, pods.join(","))
+    };
+    let p1 = "p1 of \"batch\" at 1706693400 for 3600 s: 1 x 4000m 8192 MiB 1 nvidia.com/gpu";
+    check(
+        &list(&[
+            pod("p1", requests, ENDED),
+            pod("p2", requests, RUNNING),
+            pod("p3", requests, r#"{"phase":"Pending"}"#),
+        ]),
+        None,
+        &format!("Kubernetes objects; 1 never ran, 1 had not ended\n{p1}"),
+    );
+    // Several snapshots, one after the other: a pod counts once, with the end that one of them saw.
+    let snapshots =
+        list(&[pod("p1", requests, RUNNING)]) + "\n" + &list(&[pod("p1", requests, ENDED)]);
+    check(&snapshots, None, &format!("Kubernetes objects; nothing left out\n{p1}"));
+    // A watch with its events.
+    let events = [("ADDED", RUNNING), ("MODIFIED", ENDED)];
+    let events = events.map(|(kind, status)| {
+        format!(
+            "{{\"type\":\"{kind}\",\"object\":{}}}",
+            pod("p1", requests, status).replace('\n', "")
+        )
+    });
+    check(&events.join("\n"), None, &format!("Kubernetes objects; nothing left out\n{p1}"));
+    let daemon = pod("d", requests, ENDED)
+        .replace("\"uid\":\"d\"", r#""uid":"d","ownerReferences":[{"kind":"DaemonSet"}]"#);
+    check(
+        &list(&[pod("p1", requests, ENDED), daemon]),
+        None,
+        &format!("Kubernetes objects; 1 rows that are no job\n{p1}"),
+    );
+    check(
+        &list(&[pod("p1", r#"{"cpu":"many"}"#, ENDED)]),
+        None,
+        "FILE: element 1: column cpu: expected a quantity, got \"many\"",
+    );
+    check(r#"{"items":[{"spec":{"contain"#, None, "FILE:1: the JSON ends early: print it again");
+}
+
+#[test]
+fn the_requests_of_a_pod_are_those_of_the_scheduler() {
+    let spec = r#"{"overhead":{"cpu":"100m"},
+        "initContainers":[
+          {"resources":{"requests":{"cpu":"200m"}},"restartPolicy":"Always"},
+          {"resources":{"requests":{"cpu":"3","memory":"1Gi"}}}],
+        "containers":[{"resources":{"requests":{"cpu":"1"},"limits":{"memory":"2Gi"}}},{"resources":{}}]}"#;
+    let with = |spec: &str| {
+        format!(
+            r#"{{"metadata":{{"name":"p","creationTimestamp":"2024-01-31T09:30:00Z"}},"spec":{spec},"status":{ENDED}}}"#
+        )
+    };
+    check(
+        &with(spec),
+        None,
+        "Kubernetes objects; nothing left out
+p of \"\" at 1706693400 for 3600 s: 1 x 3300m 2048 MiB",
+    );
+    // The requests of the whole pod.
+    let of_pod = spec.replacen('{', r#"{"resources":{"requests":{"cpu":"5"}},"#, 1);
+    check(
+        &with(&of_pod),
+        None,
+        "Kubernetes objects; nothing left out
+p of \"\" at 1706693400 for 3600 s: 1 x 5100m 2048 MiB",
+    );
+}
+
+#[test]
+fn jobs_of_kubectl_have_their_parallel_pods() {
+    let job = |status: &str| {
+        format!(
+            r#"{{"kind":"Job","metadata":{{"name":"j","namespace":"n","creationTimestamp":"2024-01-31T09:30:00Z"}},
+            "spec":{{"parallelism":4,"template":{{"spec":{{"containers":[{{"resources":{{"requests":{{"cpu":"2"}}}}}}]}}}}}},"status":{status}}}"#
+        )
+    };
+    let ended = r#"{"startTime":"2024-01-31T09:31:00Z","completionTime":"2024-01-31T09:41:00Z"}"#;
+    let failed = r#"{"startTime":"2024-01-31T09:31:00Z","conditions":[{"type":"Failed","status":"True","lastTransitionTime":"2024-01-31T09:36:00Z"}]}"#;
+    let row = |seconds: u64| {
+        format!(
+            "Kubernetes objects; nothing left out\nj of \"n\" at 1706693400 for {seconds} s: 4 x 2000m 0 MiB"
+        )
+    };
+    check(&job(ended), None, &row(600));
+    check(&job(failed), None, &row(300));
+    // The pods of a Job precede it.
+    let both = format!(r#"{{"items":[{},{}]}}"#, job(ended), pod("p", r#"{"cpu":"2"}"#, ENDED));
+    check(
+        &both,
+        None,
+        "Kubernetes objects; 1 rows that are no job
+p of \"batch\" at 1706693400 for 3600 s: 1 x 2000m 0 MiB",
+    );
+}
+
+#[test]
+fn phillys_job_log_has_the_gpus_of_the_last_attempt() {
+    check(
+        r#"[
+ {"status":"Pass","vc":"a","jobid":"1","attempts":[{"start_time":"2024-01-02 01:00:05","end_time":"2024-01-02 02:00:05","detail":[{"ip":"m1","gpus":["gpu0","gpu1"]}]}],"submitted_time":"2024-01-02 01:00:00","user":"u1"},
+ {"status":"Killed","vc":"a","jobid":"2","attempts":[{"start_time":"2024-01-02 01:10:05","end_time":"None","detail":[]}],"submitted_time":"2024-01-02 01:10:00","user":"u2"},
+ {"status":"Killed","vc":"a","jobid":"3","attempts":[],"submitted_time":"2024-01-02 01:10:00","user":"u2"}
+]"#,
+        None,
+        "Philly job log; 1 never ran, 1 had not ended
+1 of \"u1\" at 1704157200 for 3600 s: 2 x 0m 0 MiB 1 nvidia.com/gpu",
+    );
+}
+
+#[test]
+fn accounting_of_other_schedulers_is_known_by_name() {
+    check(
+        "q:n1:g:u1:job:1:sge:0:1713406212:1713406812:1713409812:0:0:3000:1.0:0.1:1.0:0:0:0:0:1:0:0:0:0:0:0:0:1:1:NONE:d:pe:8:0:1.0:0.0:0.0:-l h_rt=3600:0.0:NONE:0:0:0\n",
+        None,
+        "Grid Engine accounting; nothing left out
+1 of \"u1\" at 1713406212 for 3000 s: 1 x 8000m 0 MiB",
+    );
+    check(
+        "04/18/2024 02:10:12;Q;7.server;queue=batch
+04/18/2024 03:10:12;E;7.server;user=u group=g ctime=1713406212 qtime=1713406212 start=1713406812 end=1713409812 Resource_List.mem=32gb Resource_List.ncpus=8 Resource_List.ngpus=2 resources_used.walltime=00:50:00
+",
+        None,
+        "PBS accounting; 1 rows that are no job
+7.server of \"u\" at 1713406212 for 3000 s: 1 x 8000m 32768 MiB 2 nvidia.com/gpu",
+    );
+    check(
+        "\"JOB_NEW\" \"10.1\" 1713406212 7 1000 33554434 4 1713406212 0 0 0 \"u\" \"normal\"
+\"JOB_FINISH\" \"10.1\" 1713409812 7 1000 33554434 4 1713406212 0 0 1713406812 \"u\" \"normal\" \"select[type == any]\" \"\"
+",
+        None,
+        "LSF accounting; 1 rows that are no job
+7 of \"u\" at 1713406212 for 3000 s: 1 x 4000m 0 MiB",
+    );
+    check(
+        "ClusterId\tOwner\tQDate\tJobStartDate\tCompletionDate\tRequestCpus\tRequestMemory\tRequestGpus
+7\tu\t1713406212\t1713406812\t1713409812\t4\t2048\tundefined
+",
+        None,
+        "HTCondor history; nothing left out
+7 of \"u\" at 1713406212 for 3000 s: 1 x 4000m 2048 MiB",
+    );
+    check(
+        "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue
+7,u,vc,8,32,2,COMPLETED,2020-05-01 00:00:00,2020-05-01 00:01:00,2020-05-01 01:01:00,3600,60
+8,u,vc,0,4,1,COMPLETED,2023-07-01 08:00:00+08:00,2023-07-01 08:00:00+08:00,2023-07-01 08:01:00+08:00,60.0,0
+",
+        None,
+        "Helios and Acme; nothing left out
+7 of \"u\" at 1588291200 for 3600 s: 2 x 16000m 0 MiB 4 nvidia.com/gpu
+8 of \"u\" at 1688169600 for 60 s: 1 x 4000m 0 MiB",
+    );
+    check(
+        "a,tensorflow,2,Terminated,1000000,1000600,600.0,29.296875,50,MISC
+b,worker,1,Running,1000000,,600.0,29.296875,50,MISC
+",
+        None,
+        "Alibaba GPU 2020 tasks; 1 had not ended
+a of \"\" at 1000000 for 600 s: 2 x 6000m 27939 MiB 1 nvidia.com/gpu",
+    );
+    check(
+        "vm1,s1,d1,0,2591700,99.3,3.4,90.5,Delay-insensitive,2,3.5
+vm2,s1,d1,300,900,99.3,3.4,90.5,Unknown,>24,>64
+",
+        None,
+        "Azure virtual machines; 1 never ran
+vm2 of \"s1\" at 300 for 600 s: 1 x 24000m 61035 MiB",
+    );
+}
+
+#[test]
+fn a_mapping_reads_every_delimited_file() {
+    let expected = |name: &str| {
+        format!(
+            "columns of --columns; nothing left out\n{name} of \"\" at 100 for 5400 s: 1 x 1500m 2048 MiB 1 nvidia.com/gpu"
+        )
+    };
+    let columns = "submit=Queued,runtime=Hours:h,cpu=Cores,memory=Mem:GiB,gpus=GPU";
+    check("queued;hours;cores;mem;gpu\n100;1.5;1.5;2;1\n", Some(columns), &expected("2"));
+    check("Mem\tGPU\tCores\tHours\tQueued\n2\t1\t1.5\t1.5\t100\n", Some(columns), &expected("2"));
+    check("Queued Hours  Cores Mem GPU\n100 1.5  1.5 2 1\n", Some(columns), &expected("2"));
+    // Positions, of a file without a header.
+    let positions = "job=1,submit=2,runtime=3:h,cpu=4,memory=5:GiB,gpus=6";
+    check("a|100|1.5|1.5|2|1\n", Some(positions), &expected("a"));
+    // Amounts of the job, and of each of its pods.
+    let pods = "submit=s,runtime=r,pods=p,cpu=c,memory=m:MiB/pod";
+    check(
+        "s,r,p,c,m\n0,60,4,10,512\n",
+        Some(pods),
+        "columns of --columns; nothing left out\n2 of \"\" at 0 for 60 s: 4 x 2500m 512 MiB",
+    );
+    check(
+        "a,b\n1,2\n",
+        Some(columns),
+        "FILE:1: submit is missing, the time at which a job arrived; the header has no column Cores, GPU, Hours, Mem, Queued; its columns are a, b",
+    );
+    check(
+        "Queued,Hours,Cores,GPU\n",
+        Some(columns),
+        "FILE:1: the header has no column Mem; its columns are queued, hours, cores, gpu",
+    );
+}
+
+#[test]
+fn what_lacks_the_jobs_is_answered_with_the_command_that_has_them() {
+    let table = [
+        (
+            r#"{"status":"success","data":{"resultType":"matrix","result":[]}}"#,
+            "an answer of Prometheus has one metric of the several that a job needs",
+        ),
+        (
+            r#"{"kind":"WorkflowList","items":[{"metadata":{"name":"wf1"},"status":{"resourcesDuration":{"cpu":1200}}}]}"#,
+            "a list of Argo workflows has no requests",
+        ),
+        (
+            "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)\n",
+            "squeue lists the jobs of this moment: print those that ended with sacct",
+        ),
+        (
+            "JobID           JobName  Partition    Account  AllocCPUS      State ExitCode\n",
+            "the columns of sacct are cut to a width: print them with sacct --parsable2",
+        ),
+        ("NAME   READY   STATUS      RESTARTS   AGE\n", "kubectl printed a table for people"),
+        ("{\"a\": 1}", "the JSON has no jobs of a known form"),
+        ("[1, 2]", "the JSON has no jobs of a known form"),
+        ("{\"items\": []}", "the JSON has no jobs of a known form"),
+    ];
+    for (text, expected) in table {
+        let error = load(text, None, false).unwrap_err();
+        assert!(error.starts_with("FILE") && error.contains(expected), "{text}: {error}");
+    }
+}
+
+#[test]
+fn parts_of_a_log_that_were_put_together_repeat_the_header() {
+    let part = "submit,runtime,cpu_millis\n0,60,1000\n";
+    assert_eq!(load(&part.repeat(3), None, false).unwrap().jobs.len(), 3);
+}
+
+/// A faulty element is left out, if that is wished, and the first one is named.
+#[test]
+fn bad_elements_are_skipped_and_counted() {
+    let list = format!(
+        r#"{{"items":[{},{}]}}"#,
+        pod("p1", r#"{"cpu":"x"}"#, ENDED),
+        pod("p2", r#"{"cpu":"1"}"#, ENDED)
+    );
+    let trace = load(&list, None, true).unwrap();
+    assert_eq!(
+        trace.notes.to_string(),
+        "1 bad lines (the first: element 1: column cpu: expected a quantity, got \"x\")"
+    );
+}
