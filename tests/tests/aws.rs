@@ -436,7 +436,8 @@ async fn the_catalog_makes_exactly_the_calls_that_the_documented_policy_allows()
         "autoscaling:DescribeScalingActivities",
     ];
     assert_eq!(proxy.take_seen(), expected);
-    // Prices are read again once they are old: spot prices after 15 minutes, the others after a day.
+    // Prices are read again once they are old: spot prices after 15 minutes, the others after a
+    // day.
     for (minutes, expected) in [
         (14, vec![]),
         (15, vec!["ec2:DescribeSpotPriceHistory"]),

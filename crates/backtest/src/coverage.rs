@@ -133,7 +133,7 @@ fn the_worst_week_of_a_job_log_is_printed() {
     let days = std::env::var("PROPHET_DAYS").unwrap_or_else(|_| "14..10000".into());
     let (from, until) = days.split_once("..").expect("PROPHET_DAYS must be FROM..UNTIL");
     let judged = from.parse().unwrap()..until.parse().unwrap();
-    let jobs = traces::read(Path::new(&path), true).unwrap().jobs;
+    let jobs = traces::read(Path::new(&path), None, true).unwrap().jobs;
     let methods = Method::QUANTILES.into_iter().filter(|method| *method != Method::Ensemble);
     let baselines = Baseline::ALL.into_iter().filter(|baseline| baseline.has_quantiles());
     let methods = methods.map(|method| NamedPolicy::Forecast(method, None));

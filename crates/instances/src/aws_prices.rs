@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use embedder::{CapacityType, MicroDollars};
+use embedder::MicroDollars;
 use serde::{Deserialize, Serialize};
-
-use crate::price::{Bought, PriceSource};
 
 /// How long a price of the price list counts as current, in seconds: a day.
 const LISTED_SECONDS: i64 = 86_400;
@@ -98,8 +96,8 @@ impl AwsPrices {
         })
     }
 
-    /// Notes the mean spot prices of an instance type, in millionths of a dollar by zone, which were
-    /// read at `now`.
+    /// Notes the mean spot prices of an instance type, in millionths of a dollar by zone, which
+    /// were read at `now`.
     pub fn note_spot(&mut self, name: &str, mut means: BTreeMap<String, u64>, now: i64) {
         let known = self.spot.entry(name.to_owned()).or_default();
         for (zone, mean) in &mut means {
@@ -117,26 +115,16 @@ impl AwsPrices {
         self.spot.retain(|_, prices| is_current(Some(prices.read), now, KEPT_SECONDS));
     }
 
-    /// The price that AWS gave for an instance. A spot instance whose price was not read has
-    /// `spot_share` of its on-demand price. `None` if it is of another region, or was not read.
-    pub(crate) fn price(
-        &self,
-        bought: &Bought<'_>,
-        spot_share: f64,
-    ) -> Option<(MicroDollars, PriceSource)> {
-        let &Bought { instance_type, capacity_type, region, zone, .. } = bought;
-        if region.is_some_and(|region| region != self.region) {
-            return None;
-        }
-        let is_spot = capacity_type == CapacityType::Spot;
-        let spot = self.spot.get(instance_type).filter(|_| is_spot);
-        if let Some(price) = spot.and_then(|prices| prices.of(zone)) {
-            return Some((price, PriceSource::SpotHistory));
-        }
-        let listed = MicroDollars(self.on_demand.get(instance_type)?.micro_dollars?);
-        let share = if is_spot { spot_share } else { 1.0 };
-        let price = MicroDollars::from_dollars(listed.dollars() * share)?;
-        Some((price, PriceSource::PriceList))
+    /// The on-demand price that AWS gave for an instance type. `None` if it was not read, or the
+    /// region does not sell the type.
+    pub fn on_demand(&self, instance_type: &str) -> Option<MicroDollars> {
+        self.on_demand.get(instance_type)?.micro_dollars.map(MicroDollars)
+    }
+
+    /// The spot price that AWS gave for an instance type in a zone, or the mean of all zones.
+    /// `None` if it was not read, or no zone has the type.
+    pub fn spot(&self, instance_type: &str, zone: Option<&str>) -> Option<MicroDollars> {
+        self.spot.get(instance_type)?.of(zone)
     }
 }
 
@@ -148,10 +136,7 @@ fn is_current(read: Option<i64>, now: i64, seconds: i64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use embedder::Resources;
-
     use super::*;
-    use crate::price::{Price, PriceRules};
 
     fn prices() -> AwsPrices {
         let listed = |micros| ListedPrice { micro_dollars: micros, read: 100 };
@@ -165,58 +150,6 @@ mod tests {
             .into(),
             spot: [("m5.xlarge".to_owned(), SpotPrices { micro_dollars: spot, read: 100 })].into(),
         }
-    }
-
-    #[track_caller]
-    fn check(
-        (name, capacity_type): (&str, CapacityType),
-        (region, zone): (Option<&str>, Option<&str>),
-        micros: u64,
-        source: PriceSource,
-    ) {
-        let prices = prices();
-        let bought = Bought {
-            instance_type: name,
-            capacity_type,
-            region,
-            zone,
-            has: Resources::default(),
-            described: None,
-            read: Some(&prices),
-        };
-        let expected = Price { hourly: MicroDollars(micros), source };
-        assert_eq!(PriceRules::default().price(&bought), expected);
-    }
-
-    #[test]
-    fn what_aws_says_precedes_the_table() {
-        use CapacityType::{OnDemand, Spot};
-        use PriceSource::{OtherRegion, PriceList, SpotHistory, Table};
-        let here = (Some("eu-central-1"), None);
-        check(("m5.xlarge", OnDemand), here, 230_000, PriceList);
-        check(("m5.xlarge", OnDemand), (None, None), 230_000, PriceList);
-        check(("m5.xlarge", OnDemand), (Some("us-east-1"), None), 192_000, Table);
-        check(("m5.xlarge", Spot), (Some("eu-central-1"), Some("b")), 80_000, SpotHistory);
-        check(("m5.xlarge", Spot), here, 70_000, SpotHistory);
-        // Sold nowhere in the region, and never read.
-        check(("m7i.xlarge", OnDemand), here, 201_600, OtherRegion);
-        check(("c5.xlarge", Spot), here, 68_000, OtherRegion);
-    }
-
-    #[test]
-    fn a_spot_price_that_was_not_read_is_a_share_of_the_price_list() {
-        let prices = AwsPrices { spot: BTreeMap::new(), ..prices() };
-        let bought = Bought {
-            instance_type: "m5.xlarge",
-            capacity_type: CapacityType::Spot,
-            region: None,
-            zone: None,
-            has: Resources::default(),
-            described: None,
-            read: Some(&prices),
-        };
-        let price = PriceRules::default().price(&bought);
-        assert_eq!((price.hourly.0, price.source), (92_000, PriceSource::PriceList));
     }
 
     #[test]

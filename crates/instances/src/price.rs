@@ -245,14 +245,29 @@ fn without_rules(bought: &Bought<'_>) -> Price {
     if let Some(hourly) = described {
         return Price { hourly, source: PriceSource::CatalogFile };
     }
-    if let Some((hourly, source)) = read.and_then(|prices| prices.price(bought, SPOT_SHARE)) {
-        return Price { hourly, source };
+    let is_of_region = |prices: &&AwsPrices| region.is_none_or(|region| region == prices.region);
+    if let Some(price) = read.filter(is_of_region).and_then(|prices| of_aws(prices, bought)) {
+        return price;
     }
     let (on_demand, source) =
         listed(name, region).unwrap_or_else(|| (estimate(has), PriceSource::Estimate));
     let share = if capacity_type == CapacityType::Spot { SPOT_SHARE } else { 1.0 };
     let hourly = MicroDollars::from_dollars(on_demand.dollars() * share).unwrap_or_default();
     Price { hourly, source }
+}
+
+/// The price that AWS gave for an instance. A spot instance whose price was not read has a share of
+/// its on-demand price.
+fn of_aws(prices: &AwsPrices, bought: &Bought<'_>) -> Option<Price> {
+    let &Bought { instance_type, capacity_type, zone, .. } = bought;
+    let is_spot = capacity_type == CapacityType::Spot;
+    if let Some(hourly) = prices.spot(instance_type, zone).filter(|_| is_spot) {
+        return Some(Price { hourly, source: PriceSource::SpotHistory });
+    }
+    let share = if is_spot { SPOT_SHARE } else { 1.0 };
+    let dollars = prices.on_demand(instance_type)?.dollars() * share;
+    let hourly = MicroDollars::from_dollars(dollars)?;
+    Some(Price { hourly, source: PriceSource::PriceList })
 }
 
 /// The on-demand price of the table: that of the region, else that of us-east-1.
@@ -288,7 +303,10 @@ fn estimate(has: Resources) -> MicroDollars {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::aws_prices::{ListedPrice, SpotPrices};
 
     fn bought(name: &str) -> Bought<'_> {
         Bought {
@@ -379,5 +397,46 @@ mod tests {
         }
         let none_alike = Resources { accelerators: 7, cpu_millis: 1_000, ..Resources::default() };
         assert!(estimate(none_alike).dollars() > 7.0 * 55.04 / 8.0);
+    }
+
+    /// Prices of eu-central-1, which does not sell m7i.xlarge.
+    fn of_europe() -> AwsPrices {
+        let listed = |micro_dollars| ListedPrice { micro_dollars, read: 100 };
+        let spot = [("a".to_owned(), 60_000), ("b".to_owned(), 80_000)].into();
+        AwsPrices {
+            region: "eu-central-1".into(),
+            on_demand: [
+                ("m5.xlarge".to_owned(), listed(Some(230_000))),
+                ("m7i.xlarge".to_owned(), listed(None)),
+            ]
+            .into(),
+            spot: [("m5.xlarge".to_owned(), SpotPrices { micro_dollars: spot, read: 100 })].into(),
+        }
+    }
+
+    #[test]
+    fn what_aws_says_precedes_the_table() {
+        use CapacityType::{OnDemand, Spot};
+        use PriceSource::{OtherRegion, PriceList, SpotHistory, Table};
+        let read = of_europe();
+        let here = (Some("eu-central-1"), None);
+        let table = [
+            ("m5.xlarge", OnDemand, here, 0.23, PriceList),
+            ("m5.xlarge", OnDemand, (None, None), 0.23, PriceList),
+            ("m5.xlarge", OnDemand, (Some("us-east-1"), None), 0.192, Table),
+            ("m5.xlarge", Spot, (here.0, Some("b")), 0.08, SpotHistory),
+            ("m5.xlarge", Spot, here, 0.07, SpotHistory),
+            ("m7i.xlarge", OnDemand, here, 0.2016, OtherRegion),
+            ("c5.xlarge", Spot, here, 0.068, OtherRegion),
+        ];
+        for (name, capacity_type, (region, zone), dollars, source) in table {
+            let read = Some(&read);
+            let one = Bought { capacity_type, region, zone, read, ..bought(name) };
+            check("[]", one, dollars, source);
+        }
+        // A spot price that was not read is a share of the price list.
+        let read = AwsPrices { spot: BTreeMap::new(), ..read };
+        let spot = Bought { capacity_type: Spot, read: Some(&read), ..bought("m5.xlarge") };
+        check("[]", spot, 0.092, PriceList);
     }
 }

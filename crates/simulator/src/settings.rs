@@ -27,8 +27,8 @@ pub struct SimulationSettings {
     /// The path of the log. When absent, the example log is read.
     pub trace: Option<String>,
     /// The mapping of the log's columns to the parts of a job, such as
-    /// `submit=Submit,runtime=Elapsed,cpu=NCPUS:cores`. When absent, the content of the log determines
-    /// its format.
+    /// `submit=Submit,runtime=Elapsed,cpu=NCPUS:cores`. When absent, the content of the log
+    /// determines its format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub columns: Option<String>,
     /// The location of a history whose finished pods are replayed instead of a log.

@@ -59,8 +59,8 @@ impl Format {
 /// A format, its reader, and whether the first line is a header.
 pub(super) type Detected = (Format, Box<dyn Reader>, bool);
 
-/// Detects the format of a log from its first line that is not blank. A `mapping` gives the columns of
-/// any delimited file.
+/// Detects the format of a log from its first line that is not blank. A `mapping` gives the columns
+/// of any delimited file.
 ///
 /// # Errors
 /// The format is unknown, or the header of a known format is faulty. The message describes what to

@@ -147,7 +147,8 @@ struct Document<'a, F>(&'a mut F);
 /// The lists of documents that have the elements: those of Kubernetes, and of Slurm.
 const LISTS: [&str; 2] = ["items", "jobs"];
 
-/// The fields that decide what an element is, where it is a document by itself. Others may be large.
+/// The fields that decide what an element is, where it is a document by itself. Others may be
+/// large.
 const FIELDS: [&str; 12] = [
     "kind",
     "metadata",

@@ -149,9 +149,9 @@ fn job(object: &Value, spec: &Value, pods: u64) -> Result<Job, TraceFault> {
     })
 }
 
-/// What a pod requests, by the rules of the scheduler: the sum of its containers and sidecars, or an
-/// init container with the sidecars that start before it, whichever is larger, and its overhead. The
-/// requests of the whole pod precede those of its containers.
+/// What a pod requests, by the rules of the scheduler: the sum of its containers and sidecars, or
+/// an init container with the sidecars that start before it, whichever is larger, and its overhead.
+/// The requests of the whole pod precede those of its containers.
 fn requests(spec: &Value) -> Result<(Resources, AcceleratorKind), TraceFault> {
     let list = |field: &str| spec[field].as_array().cloned().unwrap_or_default();
     let (mut sum, mut most) = (Amounts::default(), Amounts::default());

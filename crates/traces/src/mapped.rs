@@ -326,7 +326,8 @@ fn time(text: &str) -> Result<i64, String> {
     }
 }
 
-/// A duration in seconds: a number in units of `factor` seconds, or `[DAYS-][HOURS:]MINUTES:SECONDS`.
+/// A duration in seconds: a number in units of `factor` seconds, or
+/// `[DAYS-][HOURS:]MINUTES:SECONDS`.
 fn duration(text: &str, factor: f64) -> Result<i64, String> {
     let seconds = match number(text) {
         Some(number) => number * factor,

@@ -15,7 +15,7 @@ use simulator::replay::{SchedulerKind, Workload, offered, snapshots, ticks};
 use traces::default_types;
 use traces::{
     Allocation, Capacity, Consumption, Description, InterArrival, JOBS_MAX, Job, LogTier, Machines,
-    Mapping, Percentiles, Recipe, TierDelays, Trace, describe, read_used,
+    Mapping, Notes, Percentiles, Recipe, TierDelays, Trace, describe, read_used,
 };
 
 use super::embed::Mode;
@@ -53,8 +53,8 @@ pub(super) struct DescribeArgs {
     /// The policy of this history, as NAMESPACE.NAME [default: the only one]
     #[arg(long, value_name = "POLICY", requires = "data", conflicts_with = "trace")]
     data_policy: Option<String>,
-    /// The columns of a delimited log, as PART=COLUMN[:UNIT]; docs/logs.md describes them [default: the
-    /// content of the log determines its format]
+    /// The columns of a delimited log, as PART=COLUMN[:UNIT]; docs/logs.md describes them [default:
+    /// the content of the log determines its format]
     #[arg(long, value_name = "MAPPING", conflicts_with = "data")]
     columns: Option<Mapping>,
     /// The machines of the cluster, as Borg 2019 machine events: prints the shares of them that
@@ -97,8 +97,8 @@ pub(super) struct TicksArgs {
     /// The job log, gzipped (.gz) or plain; `-` is standard input
     #[arg(value_name = "FILE", value_parser = input::file())]
     trace: PathBuf,
-    /// The columns of a delimited log, as PART=COLUMN[:UNIT]; docs/logs.md describes them [default: the
-    /// content of the log determines its format]
+    /// The columns of a delimited log, as PART=COLUMN[:UNIT]; docs/logs.md describes them [default:
+    /// the content of the log determines its format]
     #[arg(long, value_name = "MAPPING")]
     columns: Option<Mapping>,
     /// Skip bad lines, and report their number
@@ -269,12 +269,19 @@ fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
     check_span(&trace, None, args.tick)?;
     let workload = Workload::new(&trace.jobs, &catalog);
     let allocation = allocation(args, &trace)?;
-    let description = progress::during("replaying the log", || {
+    let mut description = progress::during("replaying the log", || {
         let series = offered(&workload, &catalog, SchedulerKind::Pack);
         let buckets = catalog.buckets().iter().map(|bucket| bucket.name.clone());
         let demand: Vec<_> = buckets.zip(series.buckets).collect();
         describe(&trace, &demand, &delays, allocation, args.tick.as_seconds())
     });
+    // One statement of all that the description leaves out.
+    let too_large: Vec<String> =
+        workload.unplaceable.iter().map(|pods| pods.sentence(&catalog)).collect();
+    if !too_large.is_empty() {
+        let noted = Some(description.notes).filter(|_| trace.notes != Notes::default());
+        description.notes = noted.into_iter().chain(too_large).collect::<Vec<_>>().join("; ");
+    }
     if let Some(staged) = staged {
         staged
             .write("description.json", |to| Ok(serde_json::to_writer_pretty(to, &description)?))?;
@@ -284,13 +291,7 @@ fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
     }
     match args.output {
         OutputFormat::Json => output::print_json(&description),
-        OutputFormat::Table => {
-            let mut text = table(&description, args.tick);
-            for unplaceable in &workload.unplaceable {
-                let _ = writeln!(text, "{}", unplaceable.sentence(&catalog));
-            }
-            output::print(&text)
-        }
+        OutputFormat::Table => output::print(&table(&description, args.tick)),
     }
 }
 

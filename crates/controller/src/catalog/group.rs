@@ -69,8 +69,9 @@ pub struct NodeGroup {
     /// The name of the size class, if the group launches any type of one. Its bucket has this name
     /// in place of the instance type's.
     pub size_class: Option<String>,
-    /// The other instance types that the group launches. If they have other sizes, placeholders have
-    /// the size of the first, as cluster-autoscaler assumes, or of the smallest node that came.
+    /// The other instance types that the group launches. If they have other sizes, placeholders
+    /// have the size of the first, as cluster-autoscaler assumes, or of the smallest node that
+    /// came.
     pub other_types: OtherTypes,
     /// What launches its nodes.
     pub launched_by: LaunchedBy,

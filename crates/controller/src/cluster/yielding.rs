@@ -174,8 +174,8 @@ impl Yielding {
 /// A pod that fits into free room waits for something else than a node. For the others, nodes are
 /// counted of the groups that are below their maximum, that something launches, and that do not
 /// back off. Their placeholders, and those of other groups with a common ceiling, yield.
-/// `backs_off` is whether the launches of a group failed recently, by its name. `is_full` is whether the autoscaler reports that the cluster has as many nodes as it
-/// may have.
+/// `backs_off` is whether the launches of a group failed recently, by its name. `is_full` is
+/// whether the autoscaler reports that the cluster has as many nodes as it may have.
 pub(super) fn relief(
     waiting: &[(&PodClass, u64)],
     index: &Index,

@@ -144,6 +144,10 @@ mod tests {
 
     use super::*;
 
+    fn start() -> DateTime<Utc> {
+        "2026-01-01T00:00:00Z".parse().unwrap()
+    }
+
     fn claim(name: &str, requirements: &Value) -> DynamicObject {
         serde_json::from_value(json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
@@ -157,7 +161,7 @@ mod tests {
         serde_json::from_value(json!({
             "metadata": {"name": claim, "namespace": "default"},
             "involvedObject": {"kind": "NodeClaim", "name": claim},
-            "lastTimestamp": format!("2026-01-01T00:{minute:02}:00Z"),
+            "lastTimestamp": start() + TimeDelta::minutes(minute),
         }))
         .unwrap()
     }
@@ -178,9 +182,8 @@ mod tests {
         );
         let choices = if zones.is_empty() { BTreeMap::new() } else { zone.unwrap() };
         let group = Launches { instance_types: &types, labels: &labels, choices: &choices };
-        let start = "2026-01-01T00:00:00Z".parse::<DateTime<Utc>>().unwrap();
-        let until = shortages.closed_until(&group, start + TimeDelta::minutes(2));
-        until.map(|until| (until - start).num_minutes())
+        let until = shortages.closed_until(&group, start() + TimeDelta::minutes(2));
+        until.map(|until| (until - start()).num_minutes())
     }
 
     #[test]
@@ -211,9 +214,10 @@ mod tests {
         shortages.note(&event("a", 1));
         shortages.note_claim(&claim("a", &json!([])));
         assert_eq!(closed_until(&shortages, &["m5.xlarge"], "spot", &[]), Some(4));
-        // The claims of three minutes ago say nothing any more.
+        // A claim of three minutes ago says nothing any more.
         let mut old = Shortages::default();
-        old.note(&event("a", -1_i64.rem_euclid(60)));
+        old.note_claim(&claim("a", &json!([])));
+        old.note(&event("a", -1));
         assert_eq!(closed_until(&old, &["m5.xlarge"], "spot", &[]), None);
     }
 

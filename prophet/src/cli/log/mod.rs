@@ -37,13 +37,13 @@ use super::{input, wrong_usage};
 #[derive(clap::Args)]
 pub(super) struct LogArgs {
     /// The job log, gzipped or plain, such as kubectl's JSON, sacct, SWF or Prophet's own table;
-    /// docs/logs.md lists the formats [default: an example, four weeks of Microsoft's Philly cluster]; `-` is
-    /// standard input
+    /// docs/logs.md lists the formats [default: an example, four weeks of Microsoft's Philly
+    /// cluster]; `-` is standard input
     #[arg(long, value_name = "FILE", value_parser = input::file())]
     trace: Option<PathBuf>,
     /// The columns of a delimited log, as PART=COLUMN[:UNIT], such as
-    /// submit=Submit,runtime=Elapsed:min,pods=Nodes,cpu=CPUs:cores,memory=Mem:GiB,gpus=GPUs [default:
-    /// the content of the log determines its format]
+    /// submit=Submit,runtime=Elapsed:min,pods=Nodes,cpu=CPUs:cores,memory=Mem:GiB,gpus=GPUs
+    /// [default: the content of the log determines its format]
     #[arg(long, value_name = "MAPPING", value_parser = input::columns, requires = "trace")]
     columns: Option<String>,
     /// The location of a history that `prophet run --data` recorded: replay the pods that ended in

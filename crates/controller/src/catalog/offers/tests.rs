@@ -306,7 +306,9 @@ fn check_mixed(nodes: &[(&str, &str)], expected: u64) {
     let nodes = nodes.iter().enumerate().map(|(at, (instance_type, cpu))| {
         let mut node = marked(&at.to_string(), &[], &[]);
         node["metadata"]["labels"]["node.kubernetes.io/instance-type"] = json!(instance_type);
-        node["status"]["allocatable"] = json!({"cpu": cpu, "memory": "14Gi", "pods": "58"});
+        for field in ["capacity", "allocatable"] {
+            node["status"][field] = json!({"cpu": cpu, "memory": "14Gi", "pods": "58"});
+        }
         node
     });
     let index = index(&nodes.collect::<Vec<_>>());
