@@ -489,6 +489,9 @@ async fn each_permission_for_prices_is_optional() {
         assert!(failures.join("; ").starts_with(expected), "{failures:?}");
         assert_eq!(failures.len(), denied.len());
         assert_eq!((prices.on_demand.len(), prices.spot.len()), (on_demand, spot), "{denied:?}");
+        // The emulator has one price for all instances.
+        let has_spot = prices.spot("m5.xlarge", Some("us-east-1a")).is_some();
+        assert_eq!(has_spot, spot > 0, "{denied:?}");
     }
 }
 

@@ -14,6 +14,7 @@ use control::{Control, Observed, Turn};
 use controller::catalog::{INSTANCE_TYPE_LABEL, LaunchedBy, Offer, Offers};
 use controller::cluster::{Places, Seen, View};
 use controller::observe::{Index, Key, Workloads};
+use controller::outcome::Backoff;
 use demand::forecast::Method;
 use demand::record::{ShapeId, Shapes};
 use embedder::{Bucket, Catalog, Devices, Resource, Resources, Shape};
@@ -78,6 +79,7 @@ fn offers(catalog: &Catalog) -> Arc<Offers> {
         catalog: catalog.clone(),
         groups: groups.collect(),
         prices: Vec::new(),
+        ranking: Vec::new(),
         problems: vec![],
     })
 }
@@ -197,7 +199,10 @@ impl Mirror {
             tiers: input.settings.tiers.clone(),
             ..Workloads::default()
         };
-        let backoff = |bucket: usize, group: usize| theirs.standing.buckets[bucket][group].backoff;
+        let backoff = |bucket: usize, group: usize| {
+            let group = theirs.standing.buckets[bucket][group];
+            group.backoff.then(Backoff::default)
+        };
         let now = (theirs.time.timestamp(), &[][..]);
         let Seen { cluster, standing, ready, .. } =
             self.view.gather(&self.index, &self.offers, &workloads, &self.places, &backoff, now);

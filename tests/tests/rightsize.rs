@@ -511,6 +511,17 @@ fn exported(start: u64) -> String {
         };
         vec![request("cpu", 3), request("memory", 10 * GIB)]
     });
+    // A Job that ended, and one that runs.
+    for (name, of_job_1, of_job_2) in [
+        ("kube_pod_created", Some(start), Some(start)),
+        ("kube_pod_container_state_started", Some(start + 30), Some(start + 30)),
+        ("kube_pod_completion_time", Some(start + 7_230), None),
+    ] {
+        series(name, "gauge", &|job, _, _| {
+            let value = if job == 1 { of_job_1 } else { of_job_2 };
+            value.map(|value| format!("{name}{{{}}} {value}", labels(job))).into_iter().collect()
+        });
+    }
     series("kube_pod_owner", "gauge", &|job, _, _| {
         let owner = format!(r#"owner_kind="Job",owner_name="train-{job}""#);
         vec![format!("kube_pod_owner{{{},{owner}}} 1", labels(job))]
@@ -570,6 +581,18 @@ fn usage_is_read_from_a_prometheus() {
     );
     let peak = |requests: &str| object["advice"][requests]["nodes"][0]["peak"].clone();
     assert_eq!([peak("cluster_requested"), peak("cluster_right_sized")], [2, 1]);
+
+    // The pods that ended, as a log.
+    let jobs = world.path("fetched.csv").display().to_string();
+    let fetch = ["trace", "fetch", "--prometheus", &address, "--days", "1", "--out", &jobs];
+    let (code, _, error) = run(&fetch);
+    assert_eq!(code, 0, "{error}");
+    assert!(error.contains("note: 1 pods; 1 had not ended"), "{error}");
+    let fetched = fs::read_to_string(&jobs).expect("the log");
+    let row = format!("train-1-abcde,{start},7200,1,,,0,,3000,{},0,0,batch,", 10 * GIB);
+    assert_eq!(fetched.lines().skip(1).collect::<Vec<_>>(), [row]);
+    let (code, _, error) = run(&["trace", "describe", &jobs]);
+    assert_eq!(code, 0, "{error}");
 
     // Before the first sample there is nothing.
     let (code, _, error) = run(&[&arguments[..4], &["1m", "--trace", &log], &rest[..]].concat());

@@ -185,7 +185,7 @@ fn turns(index: &Index, offers: &Arc<Offers>, method: Method) {
             black_box(offers_of(index));
             let window = (time.timestamp(), lead_seconds.as_slice());
             let Seen { cluster, standing, ready, .. } =
-                view.gather(index, offers, &workloads, &Places::new(), &|_, _| false, window);
+                view.gather(index, offers, &workloads, &Places::new(), &|_, _| None, window);
             let classes = index.classes().iter().take(20);
             let arrivals = classes
                 .map(|(id, class)| (view.shape(class, offers, &workloads), 1 + u64::from(id) % 3));

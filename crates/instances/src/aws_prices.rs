@@ -1,6 +1,6 @@
 //! Prices that were read from AWS for one region: the price list, and the spot prices of a day.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use embedder::MicroDollars;
 use serde::{Deserialize, Serialize};
@@ -10,10 +10,6 @@ const LISTED_SECONDS: i64 = 86_400;
 
 /// How long a spot price counts as current, in seconds: 15 minutes.
 const SPOT_SECONDS: i64 = 900;
-
-/// The least change of a spot price that counts, in percent: 10. A policy learns its history again
-/// when the price of a bucket changes, and the mean of a day moves a little at each read.
-const SPOT_CHANGE: u128 = 10;
 
 /// How long the prices of an instance type that is not on offer are kept, in seconds: a week.
 const KEPT_SECONDS: i64 = 7 * 86_400;
@@ -48,8 +44,7 @@ pub struct ListedPrice {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SpotPrices {
-    /// The price of an hour in millionths of a dollar, by zone: the mean of the last day, or one of
-    /// before from which that differs by less than 10 %.
+    /// The mean price of an hour in the last day, in millionths of a dollar, by zone.
     #[serde(default)]
     pub micro_dollars: BTreeMap<String, u64>,
     /// When they were read.
@@ -96,23 +91,32 @@ impl AwsPrices {
         })
     }
 
-    /// Notes the mean spot prices of an instance type, in millionths of a dollar by zone, which
-    /// were read at `now`.
-    pub fn note_spot(&mut self, name: &str, mut means: BTreeMap<String, u64>, now: i64) {
-        let known = self.spot.entry(name.to_owned()).or_default();
-        for (zone, mean) in &mut means {
-            let Some(before) = known.micro_dollars.get(zone) else { continue };
-            if u128::from(mean.abs_diff(*before)) * 100 < u128::from(*before) * SPOT_CHANGE {
-                *mean = *before;
-            }
-        }
-        *known = SpotPrices { micro_dollars: means, read: now };
+    /// Notes the on-demand price of an instance type, which was read at `now`. A price that is known
+    /// stays if none was found.
+    pub fn note_on_demand(&mut self, name: &str, price: Option<MicroDollars>, now: i64) {
+        let known = self.on_demand.entry(name.to_owned()).or_default();
+        known.micro_dollars = price.map(|price| price.0).or(known.micro_dollars);
+        known.read = now;
     }
 
-    /// Forgets the prices that were not read for a week, so that their number stays bounded.
-    pub fn forget_old(&mut self, now: i64) {
-        self.on_demand.retain(|_, price| is_current(Some(price.read), now, KEPT_SECONDS));
-        self.spot.retain(|_, prices| is_current(Some(prices.read), now, KEPT_SECONDS));
+    /// Notes the mean spot prices of an instance type, in millionths of a dollar by zone, which were
+    /// read at `now`. Prices that are known stay if none were found.
+    pub fn note_spot(&mut self, name: &str, means: BTreeMap<String, u64>, now: i64) {
+        let known = self.spot.entry(name.to_owned()).or_default();
+        if !means.is_empty() {
+            known.micro_dollars = means;
+        }
+        known.read = now;
+    }
+
+    /// Forgets the prices of the types that are not on offer and were not read for a week, so that
+    /// their number stays bounded.
+    pub fn forget_old(&mut self, wanted: &BTreeSet<String>, now: i64) {
+        let is_kept = |name: &String, read| {
+            wanted.contains(name) || is_current(Some(read), now, KEPT_SECONDS)
+        };
+        self.on_demand.retain(|name, price| is_kept(name, price.read));
+        self.spot.retain(|name, prices| is_kept(name, prices.read));
     }
 
     /// The on-demand price that AWS gave for an instance type. `None` if it was not read, or the
@@ -153,18 +157,15 @@ mod tests {
     }
 
     #[test]
-    fn a_spot_price_changes_by_a_tenth_or_not_at_all() {
+    fn a_price_that_is_not_found_again_stays() {
         let mut prices = prices();
-        let means = [("a", 65_999), ("b", 72_000), ("c", 1)];
-        prices.note_spot(
-            "m5.xlarge",
-            means.map(|(zone, mean)| (zone.to_owned(), mean)).into(),
-            200,
-        );
-        let expected = [("a", 60_000), ("b", 72_000), ("c", 1)];
-        let SpotPrices { micro_dollars, read } = &prices.spot["m5.xlarge"];
-        assert_eq!(*micro_dollars, expected.map(|(zone, of)| (zone.to_owned(), of)).into());
-        assert_eq!(*read, 200);
+        prices.note_spot("m5.xlarge", BTreeMap::new(), 200);
+        prices.note_on_demand("m5.xlarge", None, 200);
+        prices.note_on_demand("m7i.xlarge", Some(MicroDollars(1)), 200);
+        assert_eq!(prices.spot("m5.xlarge", Some("a")), Some(MicroDollars(60_000)));
+        assert_eq!(prices.on_demand("m5.xlarge"), Some(MicroDollars(230_000)));
+        assert_eq!(prices.on_demand("m7i.xlarge"), Some(MicroDollars(1)));
+        assert_eq!(prices.spot["m5.xlarge"].read, 200);
     }
 
     #[test]
@@ -177,9 +178,12 @@ mod tests {
         // The clock was set back.
         assert_eq!(on_demand(&prices, 99), 2);
         assert_eq!(prices.spot_due(wanted.iter(), 101).count(), 1);
-        prices.forget_old(100 + KEPT_SECONDS - 1);
+        let none = BTreeSet::new();
+        prices.forget_old(&none, 100 + KEPT_SECONDS - 1);
         assert_eq!(prices.on_demand.len(), 2);
-        prices.forget_old(100 + KEPT_SECONDS);
+        prices.forget_old(&wanted.clone().into(), 100 + KEPT_SECONDS);
+        assert_eq!(prices.on_demand.len(), 2);
+        prices.forget_old(&none, 100 + KEPT_SECONDS);
         assert_eq!(prices, AwsPrices::of_region("eu-central-1"));
     }
 }

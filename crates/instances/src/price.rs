@@ -43,6 +43,11 @@ impl PriceSource {
         self != Self::Estimate
     }
 
+    /// Whether the price was read from AWS.
+    pub fn is_of_aws(self) -> bool {
+        matches!(self, Self::SpotHistory | Self::PriceList)
+    }
+
     /// Whether the price is that of the built-in table.
     pub fn is_listed(self) -> bool {
         matches!(self, Self::Table | Self::OtherRegion)

@@ -35,7 +35,7 @@ fn main() {
     // Two weeks of Philly, which are the last of its log, and two busy weeks of CTC.
     for (name, from, until) in [("philly", 62, 76), ("CTC", 126, 140)] {
         let Some(path) = log_of(name).filter(|_| is_bench) else { continue };
-        let trace = read(&path, false).expect("a readable log");
+        let trace = read(&path, None, false).expect("a readable log");
         let day = |day: i64| trace.jobs[0].submit + 86_400 * day;
         println!("{}, from day {from} until day {until}:", path.display());
         measure(&trace.jobs, (day(from), day(until)), true);

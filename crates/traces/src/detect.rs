@@ -73,15 +73,15 @@ pub(super) fn detect(first: &str, mapping: Option<&Mapping>) -> Result<Detected,
     if is_event(first) {
         return Ok((Format::Borg, Box::new(borg::Borg::default()), false));
     }
-    if let Some(hint) = table_for_people(first) {
-        return Err(hint.into());
-    }
     if is_swf(first) {
         return Ok((Format::Swf, Box::new(swf::Swf::default()), false));
     }
     if let Some(known) = KnownFormat::of(first) {
         let (reader, header) = Mapped::new(known.mapping(), first, false)?;
         return Ok((Format::Mapped(Some(&known.name)), Box::new(reader), header));
+    }
+    if let Some(hint) = table_for_people(first) {
+        return Err(hint.into());
     }
     let header = header(first, &job_table::COLUMNS)?;
     let names: Vec<&str> = header.iter().map(String::as_str).collect();
@@ -142,13 +142,18 @@ fn is_event(line: &str) -> bool {
 fn table_for_people(first: &str) -> Option<&'static str> {
     let words: Vec<&str> = first.split_whitespace().collect();
     let has = |names: &[&str]| names.iter().all(|name| words.contains(name));
-    if first.contains(',') {
+    let sacct = first.split('|').any(|name| ["JobID", "JobIDRaw", "AllocCPUS"].contains(&name));
+    if first.contains('|') && sacct {
+        Some(
+            "the columns of sacct lack the submission, the runtime or the size: print them with sacct --allusers --parsable2 --starttime=now-14days --format=JobID,User,Submit,Start,End,ElapsedRaw,NNodes,NCPUS,AllocTRES,ReqTRES,ReqMem,State (docs/logs.md)",
+        )
+    } else if first.contains(',') {
         None
     } else if has(&["JOBID", "PARTITION"]) {
         Some(
             "squeue lists the jobs of this moment: print those that ended with sacct --allusers --parsable2 --starttime=now-14days --format=JobID,User,Submit,Start,End,ElapsedRaw,AllocTRES,ReqTRES,State (docs/logs.md)",
         )
-    } else if has(&["JobID", "JobName"]) {
+    } else if has(&["JobID"]) {
         Some(
             "the columns of sacct are cut to a width: print them with sacct --parsable2 (docs/logs.md)",
         )

@@ -63,18 +63,31 @@ impl Documents {
             if let Some(fault) = fault {
                 return Err(fault);
             }
-            read.map_err(DocumentFault::Json)?;
+            match read {
+                // What was read before the end, such as the events of a watch that was stopped.
+                Err(error) if error.is_eof() && lenient && documents.count > 0 => {
+                    documents.notes.bad_lines += 1;
+                    documents.notes.first_bad.get_or_insert_with(|| "the JSON ends early".into());
+                    break;
+                }
+                read => read.map_err(DocumentFault::Json)?,
+            }
         }
         for row in std::mem::take(&mut documents.objects).into_rows() {
             documents.add(row);
         }
         if documents.kind.is_none() {
-            return Err(DocumentFault::Unknown(UNKNOWN.to_owned()));
+            let problem = if documents.count == 0 { EMPTY } else { UNKNOWN };
+            return Err(DocumentFault::Unknown(problem.to_owned()));
         }
         Ok(documents)
     }
 
     fn element(&mut self, value: &Value) -> Result<(), DocumentFault> {
+        // Several lists in an array.
+        if let Some(list) = LISTS.iter().find_map(|field| value.get(field)?.as_array()) {
+            return list.iter().try_for_each(|value| self.element(value));
+        }
         self.count += 1;
         // An event of a watch.
         let value = value.get("object").filter(|object| object.is_object()).unwrap_or(value);
@@ -114,7 +127,11 @@ impl Documents {
 /// What an element is. `None` if it is no job of a known form.
 fn kind(value: &Value) -> Option<Kind> {
     let has = |path: &str| value.pointer(path).is_some();
-    if has("/spec/containers") || has("/spec/template/spec/containers") {
+    let is_list = |path: &str| value.pointer(path).is_some_and(Value::is_array);
+    let of_kind = |kind: &str| value.get("kind").is_none_or(|own| own == kind);
+    if (of_kind("Pod") && is_list("/spec/containers"))
+        || (of_kind("Job") && is_list("/spec/template/spec/containers"))
+    {
         Some(Kind::Kubernetes)
     } else if has("/job_id") && has("/time") {
         Some(Kind::Slurm)
@@ -127,11 +144,13 @@ fn kind(value: &Value) -> Option<Kind> {
 
 const UNKNOWN: &str = "the JSON has no jobs of a known form: pods (kubectl get pods --all-namespaces --output json), jobs of Slurm (sacct --json), Philly's job log, or Borg 2019 events, one per line; map the columns of a delimited file with --columns (docs/logs.md)";
 
+const EMPTY: &str = "the list is empty: no jobs were found where it was printed";
+
 /// What a user who has this element needs.
 fn hint(value: &Value) -> &'static str {
     let has = |path: &str| value.pointer(path).is_some();
     if has("/resultType") || value.get("status").is_some_and(|status| status == "success") {
-        "an answer of Prometheus has one metric of the several that a job needs: print the pods with kubectl get pods --all-namespaces --output json, also several times, and give the files one after the other (docs/logs.md)"
+        "an answer of Prometheus has one metric of the several that a job needs: prophet trace fetch --prometheus URL reads them (docs/logs.md)"
     } else if has("/status/resourcesDuration") || has("/spec/templates") {
         "a list of Argo workflows has no requests: print their pods with kubectl get pods --all-namespaces --selector workflows.argoproj.io/workflow --output json (docs/logs.md)"
     } else if has("/metadata") && has("/spec") {
@@ -149,7 +168,7 @@ const LISTS: [&str; 2] = ["items", "jobs"];
 
 /// The fields that decide what an element is, where it is a document by itself. Others may be
 /// large.
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 16] = [
     "kind",
     "metadata",
     "spec",
@@ -162,6 +181,10 @@ const FIELDS: [&str; 12] = [
     "user",
     "submitted_time",
     "vc",
+    "tres",
+    "required",
+    "allocation_nodes",
+    "association",
 ];
 
 impl<'de, F: FnMut(Value) -> Result<(), ()>> DeserializeSeed<'de> for Document<'_, F> {
@@ -210,9 +233,9 @@ impl<'de, F: FnMut(Value) -> Result<(), ()>> Visitor<'de> for Document<'_, F> {
 impl std::fmt::Display for DocumentFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Json(error) if error.is_eof() => {
-                f.write_str("the JSON ends early: print it again")
-            }
+            Self::Json(error) if error.is_eof() => f.write_str(
+                "the JSON ends early: print it again, or read what there is with --lenient",
+            ),
             Self::Json(error) => write!(f, "no JSON: {}", json_problem(error)),
             Self::Element(number, fault) => write!(f, "element {number}: {fault}"),
             Self::Unknown(problem) => f.write_str(problem),

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 
 use super::fields::split_at;
-use super::mapping::Mapping;
+use super::mapping::{Delimiter, Mapping};
 
 const TEXT: &str = include_str!("formats.yaml");
 
@@ -46,7 +46,9 @@ impl KnownFormat {
     /// The mapping of its columns.
     pub(super) fn mapping(&self) -> Mapping {
         // A test parses all of them.
-        self.columns.parse().unwrap_or_default()
+        let mapping: Mapping = self.columns.parse().unwrap_or_default();
+        let delimiter = mapping.delimiter.or(self.delimiter.map(Delimiter::Char));
+        Mapping { delimiter, ..mapping }
     }
 
     fn is_of(&self, first: &str) -> bool {

@@ -11,7 +11,7 @@ use embedder::{AcceleratorKind, Resources};
 use serde_json::Value;
 
 use super::job::{Admits, Job, Work};
-use super::reader::{Row, TraceFault, name};
+use super::reader::{AMOUNT_MAX, Row, TraceFault, UNITS_MAX, name};
 
 /// The objects of a log, by their identity.
 #[derive(Default)]
@@ -104,22 +104,39 @@ fn pod(pod: &Value) -> Result<Seen, TraceFault> {
         let found = all.map(|(status, path)| time(status, path));
         Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     };
-    let started = times(&["/state/running/startedAt", "/state/terminated/startedAt"])?;
+    let started = times(&[
+        "/state/running/startedAt",
+        "/state/terminated/startedAt",
+        "/lastState/terminated/startedAt",
+    ])?;
     let ended = times(&["/state/terminated/finishedAt"])?;
     let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
     let has_ended = ["Succeeded", "Failed"].contains(&phase);
     let deleted = time(pod, "/metadata/deletionTimestamp")?;
-    let start =
-        started.into_iter().min().map_or_else(|| time(pod, "/status/startTime"), |at| Ok(Some(at)));
-    let end = ended.into_iter().max().filter(|_| has_ended || deleted.is_some()).or(deleted);
+    let of_pod = time(pod, "/status/startTime")?;
+    // Of a container that was restarted, the status has the last two runs.
+    let is_restarted = statuses.iter().any(|status| status["restartCount"].as_u64() > Some(0));
+    let start = started.into_iter().min().filter(|_| !is_restarted).or(of_pod);
+    let mut end = ended.into_iter().max().filter(|_| has_ended || deleted.is_some()).or(deleted);
+    if end.is_none() && has_ended {
+        // A pod that was evicted has no status of its containers.
+        let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+        let changes = conditions.into_iter().flatten().map(|one| time(one, "/lastTransitionTime"));
+        end = changes.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().max();
+    }
     let spec = &pod["spec"];
-    Ok(Seen { job: job(pod, spec, 1)?, start: start?, end })
+    Ok(Seen { job: job(pod, spec, 1)?, start, end })
 }
 
 fn batch_job(object: &Value) -> Result<Seen, TraceFault> {
     let spec = object.pointer("/spec/template/spec").unwrap_or(&Value::Null);
     let number = |path: &str| object.pointer(path).and_then(Value::as_u64);
     let pods = number("/spec/parallelism").unwrap_or(1);
+    let pods = number("/spec/completions").map_or(pods, |completions| completions.min(pods));
+    if pods as f64 > UNITS_MAX {
+        let problem = format!("expected at most {UNITS_MAX}");
+        return Err(TraceFault::new("spec.parallelism", problem, &pods.to_string()));
+    }
     let finished = object.pointer("/status/conditions").and_then(Value::as_array);
     let finished = finished.into_iter().flatten().find(|condition| {
         condition["status"] == "True"
@@ -218,6 +235,7 @@ impl Amounts {
             let text = quantity.as_str().map_or_else(|| quantity.to_string(), str::to_owned);
             let amount = if resource == "cpu" { millis(&text) } else { units(&text) };
             let amount = amount
+                .filter(|amount| *amount as f64 <= AMOUNT_MAX)
                 .ok_or_else(|| TraceFault::new(resource.clone(), "expected a quantity", &text))?;
             amounts.insert(resource.clone(), amount);
         }

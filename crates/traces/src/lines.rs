@@ -11,6 +11,9 @@ use flate2::bufread::MultiGzDecoder;
 /// the memory.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
+/// The longest event of a log with an event a line, in bytes.
+const EVENT_BYTES_MAX: usize = 8_192;
+
 /// The size of the buffers, in bytes. Larger ones read no faster.
 const BUFFER_BYTES: usize = 1 << 16;
 
@@ -43,6 +46,15 @@ impl Lines {
             return Err(invalid(kind.to_string()));
         }
         Ok(Self { source, gzip, number: 0, bytes: Vec::new() })
+    }
+
+    /// Whether the text begins as JSON, with a first line that is too long for an event of a log.
+    pub(super) fn begins_document(&mut self) -> io::Result<bool> {
+        let start = self.source.fill_buf()?;
+        let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
+        Ok(matches!(first, Some(b'{' | b'[')) && start.len() > EVENT_BYTES_MAX && {
+            !start[..EVENT_BYTES_MAX].contains(&b'\n')
+        })
     }
 
     /// Reads the next line without its line end. Returns false at the end of the file.

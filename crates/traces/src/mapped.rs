@@ -11,9 +11,12 @@ use super::job::{Admits, Job, Work};
 use super::mapping::{Column, Delimiter, Mapping, Part, Unit};
 use super::reader::{AMOUNT_MAX, Notes, Reader, Row, SECONDS_MAX, TraceFault, UNITS_MAX, name};
 
-/// Values that stand for none.
+/// Values that stand for none, in any letter case.
 const NONE: [&str; 11] =
-    ["", "Unknown", "None", "none", "null", "NULL", "N/A", "-", "\\N", "undefined", "NaN"];
+    ["", "unknown", "none", "null", "n/a", "na", "nan", "nat", "-", "\\n", "undefined"];
+
+/// The most characters of a header that an error shows.
+const SHOWN_MAX: usize = 300;
 
 /// A reader of a file by a mapping.
 pub(super) struct Mapped {
@@ -21,6 +24,10 @@ pub(super) struct Mapped {
     delimiter: Delimiter,
     /// The index of each column of the mapping by its name, in lower case.
     places: BTreeMap<String, usize>,
+    /// The number of columns of the header.
+    width: Option<usize>,
+    /// The number of units of a second in which the file has its times, once it is known.
+    per_second: Option<f64>,
 }
 
 impl Mapped {
@@ -37,10 +44,11 @@ impl Mapped {
     ) -> Result<(Self, bool), String> {
         let no_header = mapping.has_no_header();
         let delimiter = mapping.delimiter.unwrap_or_else(|| found(&mapping, first));
-        let mut places = BTreeMap::new();
+        let (mut places, mut width) = (BTreeMap::new(), None);
         if delimiter != Delimiter::Keys {
             let fields = fields(first, delimiter).unwrap_or_default();
             let header: Vec<String> = fields.iter().map(|field| field.to_lowercase()).collect();
+            width = (!no_header).then_some(header.len());
             for column in mapping.names() {
                 let name = column.to_lowercase();
                 let named = header.iter().position(|field| *field == name);
@@ -54,19 +62,23 @@ impl Mapped {
                 all.into_iter().partition(|(_, columns)| columns.iter().any(is_known));
             mapping.parts = usable;
             let problem = mapping.lacks();
-            if problem.is_some() || (needs_all && !lacking.is_empty()) {
+            let conditions = mapping.conditions().map(|(column, _)| column.as_str());
+            let unknown = conditions.filter(|column| !places.contains_key(&column.to_lowercase()));
+            let unknown: Vec<&str> = unknown.filter(|_| needs_all).collect();
+            if problem.is_some() || !unknown.is_empty() || (needs_all && !lacking.is_empty()) {
                 let names = lacking.iter().flat_map(|(_, columns)| columns);
-                let names: BTreeSet<&str> = names.map(|column| column.name.as_str()).collect();
-                let names: Vec<&str> = names.into_iter().collect();
+                let names = names.map(|column| column.name.as_str()).chain(unknown);
+                let names: Vec<&str> = names.collect::<BTreeSet<&str>>().into_iter().collect();
                 let problem = problem.map_or(String::new(), |problem| format!("{problem}; "));
+                let shown: String = header.join(", ").chars().take(SHOWN_MAX).collect();
                 return Err(format!(
-                    "{problem}the header has no column {}; its columns are {}",
+                    "{problem}the header has no column {}; its columns are {shown}",
                     names.join(", "),
-                    header.join(", ")
                 ));
             }
         }
-        Ok((Self { mapping, delimiter, places }, !no_header && delimiter != Delimiter::Keys))
+        let is_header = !no_header && delimiter != Delimiter::Keys;
+        Ok((Self { mapping, delimiter, places, width, per_second: None }, is_header))
     }
 
     /// The first value of a part in a row, with its column.
@@ -81,18 +93,60 @@ impl Mapped {
         values.next()
     }
 
-    fn field<'a>(&self, column: &str, row: &'a Fields<'_>) -> Option<&'a str> {
-        let text = match row {
-            Fields::Listed(fields) => fields.get(*self.places.get(&column.to_lowercase())?)?.trim(),
-            Fields::Keyed(fields) => fields.get(column)?,
-        };
-        (!NONE.contains(&text)).then_some(text)
+    /// The text of a column in a row.
+    fn text<'a>(&self, column: &str, row: &'a Fields<'_>) -> Option<&'a str> {
+        let column = column.to_lowercase();
+        match row {
+            Fields::Listed(fields) => Some(fields.get(*self.places.get(&column)?)?.trim()),
+            Fields::Keyed(fields) => fields.get(&column).copied(),
+        }
     }
 
-    fn time(&self, part: Part, row: &Fields<'_>) -> Result<Option<i64>, TraceFault> {
-        let value = self.value(part, row);
-        let time = value.map(|(column, text)| time(text).map_err(|what| fault(column, what, text)));
-        Ok(time.transpose()?.filter(|time| part == Part::Submit || *time > 0))
+    /// The value of a column in a row.
+    fn field<'a>(&self, column: &str, row: &'a Fields<'_>) -> Option<&'a str> {
+        let is_value = |text: &&str| !NONE.contains(&text.to_lowercase().as_str());
+        self.text(column, row).filter(is_value)
+    }
+
+    /// Whether one of the conditions holds for a row.
+    fn holds(&self, conditions: &[(String, String)], row: &Fields<'_>) -> bool {
+        conditions.iter().any(|(column, pattern)| {
+            self.text(column, row).is_some_and(|text| matches(pattern, text))
+        })
+    }
+
+    /// Checks the number of fields of a row.
+    fn check_width(&self, row: &Fields<'_>) -> Result<(), TraceFault> {
+        let Fields::Listed(fields) = row else { return Ok(()) };
+        let least = self.places.values().max().map_or(0, |last| last + 1);
+        let wrong = match self.width {
+            Some(width) => fields.len() != width,
+            None => fields.len() < least,
+        };
+        if wrong {
+            let expected = self.width.unwrap_or(least);
+            let problem = format!("expected {expected} columns, got {}", fields.len());
+            return Err(TraceFault::new("", problem, ""));
+        }
+        Ok(())
+    }
+
+    /// The time of a part: the first that is not 0, unless the log begins at 0.
+    fn time(
+        &mut self,
+        part: Part,
+        row: &Fields<'_>,
+        zero_is_none: bool,
+    ) -> Result<Option<i64>, TraceFault> {
+        for column in self.mapping.columns(part) {
+            let Some(text) = self.field(&column.name, row) else { continue };
+            let read = time(text, column.unit, &mut self.per_second);
+            let time = read.map_err(|what| fault(column, what, text))?;
+            if time > 0 || !zero_is_none {
+                return Ok(Some(time));
+            }
+        }
+        Ok(None)
     }
 
     /// The amount of a part in its base unit, and whether it is that of each pod.
@@ -100,16 +154,13 @@ impl Mapped {
         let Some((column, text)) = self.value(part, row) else { return Ok(None) };
         let per = if column.per_pod { Per::Pod } else { Per::Job };
         let read = match column.unit {
-            Unit::Tres => {
-                let factor = if part == Part::Cpu { 1e3 } else { 1.0 };
-                let amount = tres(part, text).and_then(sized);
-                amount.map(|(amount, _)| (amount * factor, per))
-            }
+            Unit::Tres => tres(part, text).map(|amount| (amount, per)),
             Unit::Of(factor) if part == Part::Memory => sized(text).map(|(amount, suffix)| {
                 let amount = if suffix.has_unit { amount } else { amount * factor };
                 (amount, suffix.per.unwrap_or(per))
             }),
             Unit::Of(factor) => number(text).map(|amount| (amount * factor, per)),
+            Unit::Found => None,
         };
         let most = if part == Part::Pods { UNITS_MAX } else { AMOUNT_MAX };
         match read {
@@ -133,11 +184,11 @@ enum Per {
 /// The fields of a row.
 enum Fields<'a> {
     Listed(Vec<Cow<'a, str>>),
-    Keyed(BTreeMap<&'a str, &'a str>),
+    Keyed(BTreeMap<String, &'a str>),
 }
 
 impl Reader for Mapped {
-    fn row(&mut self, line: &str, line_number: u64, _: &mut Notes) -> Result<Row, TraceFault> {
+    fn row(&mut self, line: &str, line_number: u64, notes: &mut Notes) -> Result<Row, TraceFault> {
         if line.trim().is_empty() || line.starts_with('#') {
             return Ok(Row::Blank);
         }
@@ -145,20 +196,21 @@ impl Reader for Mapped {
             Delimiter::Keys => Fields::Keyed(keys(line)),
             delimiter => Fields::Listed(fields(line, delimiter)?),
         };
-        let is_skipped = self.mapping.skip.iter().any(|(column, pattern)| {
-            self.field(column, &row).is_some_and(|text| matches(pattern, text))
-        });
-        if is_skipped {
+        if self.holds(&self.mapping.skip, &row) {
             return Ok(Row::NotAJob);
         }
-        let Some(submit) = self.time(Part::Submit, &row)? else {
+        self.check_width(&row)?;
+        let Some(submit) = self.time(Part::Submit, &row, false)? else {
             let column = self.mapping.columns(Part::Submit).first();
             let name = column.map_or(String::new(), |column| column.name.clone());
             return Err(TraceFault { column: name.into(), ..TraceFault::new("", "is empty", "") });
         };
-        let (start, end) = (self.time(Part::Start, &row)?, self.time(Part::End, &row)?);
-        let ends = !self.mapping.columns(Part::End).is_empty();
-        if ends && end.is_none() {
+        let start = self.time(Part::Start, &row, submit > 0)?;
+        let end = self.time(Part::End, &row, submit > 0)?;
+        if self.holds(&self.mapping.running, &row) {
+            return Ok(Row::Unfinished);
+        }
+        if end.is_none() && !self.mapping.columns(Part::End).is_empty() {
             return Ok(if start.is_some() { Row::Unfinished } else { Row::NeverRan });
         }
         let runtime = match self.value(Part::Runtime, &row) {
@@ -180,8 +232,9 @@ impl Reader for Mapped {
             Some((amount, Per::Job)) => whole(amount / count),
             Some((amount, Per::Core)) => whole(amount * cores),
         };
+        let gpus = self.amount(Part::Gpus, &row)?;
         let unit = Resources {
-            accelerators: each(self.amount(Part::Gpus, &row)?),
+            accelerators: each(gpus),
             cpu_millis: each(cpu),
             memory_bytes: each(self.amount(Part::Memory, &row)?),
             ..Resources::default()
@@ -192,6 +245,8 @@ impl Reader for Mapped {
         if unit == Resources::default() {
             return Ok(Row::NoSize);
         }
+        let all = gpus.map_or(0.0, |(gpus, per)| if per == Per::Pod { gpus } else { gpus / count });
+        notes.rounded_up += u64::from(unit.accelerators as f64 - all > 1e-6);
         let text = |part| match self.value(part, &row) {
             Some((column, text)) => name("", text)
                 .map_err(|fault| TraceFault { column: column.name.clone().into(), ..fault }),
@@ -232,20 +287,23 @@ fn whole(amount: f64) -> u64 {
 }
 
 /// The delimiter of a file with this first line: the one by which most columns of the mapping are
-/// found, or, of equal ones, most fields.
+/// found, or, of equal ones, most fields. Colons are also in times, so they come last.
 fn found(mapping: &Mapping, first: &str) -> Delimiter {
-    let all =
-        ['|', '\t', ';', ',', ':'].map(Delimiter::Char).into_iter().chain([Delimiter::Spaces]);
-    let score = |delimiter: &Delimiter| {
-        let fields = fields(first, *delimiter).unwrap_or_default();
+    let score = |delimiter: Delimiter| {
+        let fields = fields(first, delimiter).unwrap_or_default();
         let has = |column: &&str| fields.iter().any(|field| field.eq_ignore_ascii_case(column));
-        let named = mapping.names().filter(has).count();
-        (named, fields.len())
+        let named = mapping.names().filter(|name| name.parse::<usize>().is_err()).filter(has);
+        (named.count(), if delimiter == Delimiter::Char(':') { 0 } else { fields.len() })
     };
-    // Of equal ones the first counts.
-    let best = all.clone().map(|delimiter| score(&delimiter)).max().unwrap_or_default();
-    let mut all = all;
-    all.find(|delimiter| score(delimiter) == best).unwrap_or(Delimiter::Char(','))
+    let all = ['|', '\t', ';', ',', ':'].map(Delimiter::Char).into_iter();
+    let all: Vec<Delimiter> = all.chain([Delimiter::Spaces]).collect();
+    let best = all.iter().map(|delimiter| score(*delimiter)).max().unwrap_or_default();
+    let one = Delimiter::Char(':');
+    // One field by each of them.
+    if best == (0, 1) && first.contains(':') {
+        return one;
+    }
+    all.into_iter().find(|delimiter| score(*delimiter) == best).unwrap_or(one)
 }
 
 fn fields(line: &str, delimiter: Delimiter) -> Result<Vec<Cow<'_, str>>, TraceFault> {
@@ -271,14 +329,11 @@ fn words(line: &str) -> Vec<Cow<'_, str>> {
 }
 
 /// The `KEY=VALUE` of a line. What stands before the first of them has the keys `1`, `2`, …
-fn keys(line: &str) -> BTreeMap<&str, &str> {
-    let mut keyed: BTreeMap<&str, &str> = BTreeMap::new();
-    let heads = ["1", "2", "3", "4", "5", "6", "7", "8"];
-    let parts = line.splitn(4, ';').zip(heads);
-    keyed.extend(parts.map(|(part, at)| (at, part)));
+fn keys(line: &str) -> BTreeMap<String, &str> {
+    let heads = line.splitn(4, ';').zip(1_u8..);
+    let heads = heads.map(|(part, at)| (at.to_string(), part));
     let pairs = line.split([' ', ';']).filter_map(|pair| pair.split_once('='));
-    keyed.extend(pairs);
-    keyed
+    heads.chain(pairs.map(|(key, value)| (key.to_lowercase(), value))).collect()
 }
 
 /// Whether a text matches a pattern, in which `*` stands for any characters. `!` before it means
@@ -301,20 +356,43 @@ fn matches(pattern: &str, text: &str) -> bool {
     last.map_or(rest.is_empty(), |last| text.ends_with(last))
 }
 
-/// A time in Unix seconds, or in seconds of the log. A large number is one of milliseconds,
-/// microseconds or nanoseconds. A time without a zone is UTC.
-fn time(text: &str) -> Result<i64, String> {
-    if let Some(number) = number(text) {
-        let divisor =
-            [1.0, 1e3, 1e6, 1e9].into_iter().find(|divisor| number / divisor <= SECONDS_MAX);
-        let divisor = divisor.ok_or("expected a number of seconds")?;
+/// A time in Unix seconds, or in seconds of the log. A time without a zone is UTC.
+///
+/// Where its unit is to be found, `per_second` is that of the file: the first number is one of
+/// seconds, unless it is too large for that.
+fn time(text: &str, unit: Unit, per_second: &mut Option<f64>) -> Result<i64, String> {
+    if let Ok(number) = text.parse::<f64>() {
+        if !(number >= 0.0 && number.is_finite()) {
+            return Err("expected a time of 0 or more".into());
+        }
+        let seconds = match unit {
+            Unit::Of(seconds) => number * seconds,
+            Unit::Found | Unit::Tres => {
+                let all = [1.0, 1e3, 1e6, 1e9];
+                let likely = all.into_iter().find(|per| number / per <= SECONDS_MAX);
+                number / *per_second.get_or_insert(likely.unwrap_or(1.0))
+            }
+        };
+        if seconds > SECONDS_MAX {
+            return Err(
+                "expected a number of seconds; give the unit of another, such as submit=COLUMN:ms"
+                    .into(),
+            );
+        }
         #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
-        return Ok((number / divisor) as i64);
+        return Ok(seconds as i64);
     }
+    let text = text.strip_suffix(" UTC").unwrap_or(text);
     let zoned = ["%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M:%S%.f%#z", "%d/%b/%Y:%H:%M:%S %#z"];
     let zoned = zoned.iter().find_map(|form| DateTime::parse_from_str(text, form).ok());
     let zoned = zoned.or_else(|| DateTime::parse_from_rfc3339(text).ok());
-    let plain = ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%m/%d/%Y %H:%M:%S"];
+    let plain = [
+        "%Y-%m-%d %H:%M:%S%.f",
+        "%Y-%m-%dT%H:%M:%S%.f",
+        "%m/%d/%Y %H:%M:%S",
+        "%Y-%m-%d %H:%M",
+        "%Y-%m-%dT%H:%M",
+    ];
     let plain = || plain.iter().find_map(|form| NaiveDateTime::parse_from_str(text, form).ok());
     let seconds = zoned.map(|time| time.timestamp());
     let seconds = seconds.or_else(|| plain().map(|time| time.and_utc().timestamp()));
@@ -370,9 +448,9 @@ struct Suffix {
 /// An amount with or without a unit, such as `32G`, `4000Mc` (for each core) or `64gb`. The units
 /// are powers of 1,024, as in Slurm, PBS and LSF.
 fn sized(text: &str) -> Option<(f64, Suffix)> {
-    let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (digits, suffix) = text.split_at(end);
-    let amount = number(digits)?;
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let suffix = &text[digits.len()..];
+    let amount = number(digits.trim())?;
     let suffix = suffix.to_ascii_lowercase();
     let (suffix, per) = match suffix.strip_suffix('c').map(|rest| (rest, Per::Core)) {
         Some((rest, per)) => (rest, Some(per)),
@@ -392,18 +470,23 @@ fn sized(text: &str) -> Option<(f64, Suffix)> {
     Some((amount * 1_024_f64.powi(power), Suffix { has_unit: !suffix.is_empty(), per }))
 }
 
-/// The amount of a part among Slurm's trackable resources.
-fn tres(part: Part, text: &str) -> Option<&str> {
+/// The amount of a part among Slurm's trackable resources: thousandths of a core, bytes, GPUs or
+/// nodes. Memory without a unit is in MiB.
+fn tres(part: Part, text: &str) -> Option<f64> {
     let pairs = || text.split(',').filter_map(|pair| pair.split_once('='));
-    let value = |key: &str| pairs().find(|(name, _)| *name == key).map(|(_, value)| value);
+    let value = |key: &str| {
+        let found = pairs().find(|(name, _)| *name == key);
+        found.and_then(|(_, value)| sized(value))
+    };
     match part {
-        Part::Cpu => value("cpu"),
-        Part::Memory => value("mem"),
-        Part::Pods => value("node"),
-        // Slurm lists the sum beside each kind, or the kind alone.
-        Part::Gpus => value("gres/gpu").or_else(|| {
-            let mut kinds = pairs().filter(|(name, _)| name.starts_with("gres/gpu:"));
-            kinds.next().map(|(_, value)| value)
+        Part::Cpu => value("cpu").map(|(cores, _)| cores * 1e3),
+        Part::Memory => value("mem")
+            .map(|(amount, suffix)| if suffix.has_unit { amount } else { amount * 1_048_576.0 }),
+        Part::Pods => value("node").map(|(nodes, _)| nodes),
+        // Slurm lists the sum beside each kind, or the kinds alone.
+        Part::Gpus => value("gres/gpu").map(|(gpus, _)| gpus).or_else(|| {
+            let kinds = pairs().filter(|(name, _)| name.starts_with("gres/gpu:"));
+            kinds.filter_map(|(_, value)| number(value)).reduce(|sum, next| sum + next)
         }),
         _ => None,
     }
@@ -427,8 +510,14 @@ mod tests {
             ("1950-01-31T09:30:00", Err("expected a time from the year 1970 to 5138".to_owned())),
         ];
         for (text, expected) in table {
-            assert_eq!(time(text), expected, "{text}");
+            assert_eq!(time(text, Unit::Found, &mut None), expected, "{text}");
         }
+        // All numbers of a file have one unit.
+        let mut per_second = None;
+        let mut read = |text: &str| time(text, Unit::Found, &mut per_second);
+        assert_eq!(read("600000000"), Ok(600_000_000));
+        assert!(read("110000000000").is_err_and(|problem| problem.contains("submit=COLUMN:ms")));
+        assert_eq!(time("110000000000", Unit::Of(1e-6), &mut None), Ok(110_000));
     }
 
     #[test]
@@ -454,6 +543,8 @@ mod tests {
         assert_eq!(amount("8Gn"), Some((8.0 * 1_073_741_824.0, Some(Per::Pod))));
         assert_eq!(amount("64gb"), Some((64.0 * 1_073_741_824.0, None)));
         assert_eq!(amount("16Gi"), Some((16.0 * 1_073_741_824.0, None)));
+        assert_eq!(amount("2 GiB"), Some((2.0 * 1_073_741_824.0, None)));
+        assert_eq!(amount("1.6e1"), Some((16.0, None)));
         assert_eq!(amount("16"), Some((16.0, None)));
         assert_eq!(amount("16X"), None);
     }

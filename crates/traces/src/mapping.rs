@@ -48,6 +48,8 @@ pub(super) enum Unit {
     Of(f64),
     /// Slurm's trackable resources, such as `cpu=8,mem=32G,gres/gpu=2`.
     Tres,
+    /// A time whose unit is to be found.
+    Found,
 }
 
 /// The units of each part. The first is the default.
@@ -81,7 +83,14 @@ fn units(part: Part) -> &'static [(&'static str, Unit)] {
             ("min", Unit::Of(60.0)),
             ("h", Unit::Of(3_600.0)),
         ],
-        Part::Job | Part::User | Part::Submit | Part::Start | Part::End => &[],
+        Part::Submit | Part::Start | Part::End => &[
+            ("found", Unit::Found),
+            ("s", Unit::Of(1.0)),
+            ("ms", Unit::Of(1e-3)),
+            ("us", Unit::Of(1e-6)),
+            ("ns", Unit::Of(1e-9)),
+        ],
+        Part::Job | Part::User => &[],
     }
 }
 
@@ -128,6 +137,8 @@ pub struct Mapping {
     pub(super) delimiter: Option<Delimiter>,
     /// Rows that are no job: a column, and a pattern in which `*` stands for any characters.
     pub(super) skip: Vec<(String, String)>,
+    /// Rows of jobs that had not ended, likewise.
+    pub(super) running: Vec<(String, String)>,
 }
 
 /// Why a text is no mapping.
@@ -145,7 +156,12 @@ impl Mapping {
     /// The names of all columns.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         let of_parts = self.parts.iter().flat_map(|(_, columns)| columns).map(|one| &one.name);
-        of_parts.chain(self.skip.iter().map(|(column, _)| column)).map(String::as_str)
+        of_parts.chain(self.conditions().map(|(column, _)| column)).map(String::as_str)
+    }
+
+    /// The columns by whose values rows are left out, with the patterns.
+    pub(super) fn conditions(&self) -> impl Iterator<Item = &(String, String)> {
+        self.skip.iter().chain(&self.running)
     }
 
     /// The part without which there are no jobs, if it is missing.
@@ -188,17 +204,18 @@ impl FromStr for Mapping {
                     };
                     mapping.delimiter = Some(*delimiter);
                 }
-                "skip" => {
+                "skip" | "running" => {
                     let Some((column, pattern)) = value.split_once(':') else {
-                        return fault(format!("{entry:?} is not skip=COLUMN:PATTERN"));
+                        return fault(format!("{entry:?} is not {key}=COLUMN:PATTERN"));
                     };
-                    mapping.skip.push((column.to_owned(), pattern.to_owned()));
+                    let rows = if key == "skip" { &mut mapping.skip } else { &mut mapping.running };
+                    rows.push((column.to_owned(), pattern.to_owned()));
                 }
                 _ => {
                     let Some((_, part)) = Part::ALL.iter().find(|(name, _)| *name == key) else {
                         let names = Part::ALL.map(|(name, _)| name).join(", ");
                         return fault(format!(
-                            "{key:?} is no part of a job; the parts are {names}, and the settings delimiter and skip"
+                            "{key:?} is no part of a job; the parts are {names}, and the settings delimiter, skip and running"
                         ));
                     };
                     if !mapping.columns(*part).is_empty() {
@@ -277,7 +294,7 @@ mod tests {
             ("skip=x", r#""skip=x" is not skip=COLUMN:PATTERN"#),
             (
                 "cpus=a",
-                r#""cpus" is no part of a job; the parts are job, user, submit, start, end, runtime, pods, cpu, memory, gpus, and the settings delimiter and skip"#,
+                r#""cpus" is no part of a job; the parts are job, user, submit, start, end, runtime, pods, cpu, memory, gpus, and the settings delimiter, skip and running"#,
             ),
         ];
         for (text, expected) in table {

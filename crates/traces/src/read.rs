@@ -144,7 +144,11 @@ fn read_lines(
     let failed = |source| TraceError::Read { path: path.into(), source };
     let mut lines = lines.map_err(failed)?;
     let mut line = String::new();
-    while line.trim().is_empty() {
+    if mapping.is_none() && lines.begins_document().map_err(failed)? {
+        return read_documents(lines, most, path, lenient);
+    }
+    // The accounting of Grid Engine begins with comments.
+    while line.trim().is_empty() || line.trim() == "#" || line.starts_with("# ") {
         if !lines.next(&mut line).map_err(failed)? {
             return Err(TraceError::Blank { path: path.into() });
         }
@@ -217,7 +221,7 @@ fn read_documents(
         }
         DocumentFault::Json(ref error) => TraceError::Format {
             path: path.into(),
-            line: line - 1 + error.line() as u64,
+            line: line.max(1) - 1 + error.line() as u64,
             problem: fault.to_string(),
         },
         DocumentFault::TooMany => TraceError::TooManyJobs { path: path.into(), line, most },

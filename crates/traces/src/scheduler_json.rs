@@ -44,7 +44,17 @@ pub(super) fn slurm(job: &Value) -> Result<Row, TraceFault> {
                 .map_or(0, |each| each.saturating_mul(cpus.unwrap_or(0).div_ceil(nodes))),
         },
     };
-    let gpus = tres("gres", "gpu").unwrap_or(0);
+    // Slurm lists the sum beside each kind, or the kinds alone.
+    let gpus = tres("gres", "gpu").unwrap_or_else(|| {
+        let lists = ["/tres/allocated", "/tres/requested"];
+        let list = lists
+            .iter()
+            .find_map(|path| job.pointer(path)?.as_array().filter(|all| !all.is_empty()));
+        let is_gpu =
+            |one: &&Value| one["name"].as_str().is_some_and(|name| name.starts_with("gpu:"));
+        let kinds = list.into_iter().flatten().filter(is_gpu);
+        kinds.filter_map(|one| one["count"].as_u64()).fold(0, u64::saturating_add)
+    });
     let unit = Resources {
         accelerators: gpus.div_ceil(nodes),
         cpu_millis: cpus.unwrap_or(0).saturating_mul(1_000).div_ceil(nodes),
@@ -82,7 +92,8 @@ pub(super) fn philly(job: &Value) -> Result<Row, TraceFault> {
     let (mut runtime, mut gpus, mut is_running) = (0_i64, 0, false);
     for attempt in &attempts {
         let (start, end) = (time(attempt, "start_time")?, time(attempt, "end_time")?);
-        is_running |= start.is_some() && end.is_none();
+        // An attempt that another one followed has ended, although the log lacks its end.
+        is_running = start.is_some() && end.is_none();
         let ran = end.zip(start).map_or(0, |(end, start)| end.saturating_sub(start));
         runtime = runtime.saturating_add(ran.max(0));
         let machines = attempt["detail"].as_array().into_iter().flatten();

@@ -159,7 +159,11 @@ fn pods_of_kubectl_run_from_their_first_container_to_the_last_end() {
         None,
         "FILE: element 1: column cpu: expected a quantity, got \"many\"",
     );
-    check(r#"{"items":[{"spec":{"contain"#, None, "FILE:1: the JSON ends early: print it again");
+    check(
+        r#"{"items":[{"spec":{"contain"#,
+        None,
+        "FILE:1: the JSON ends early: print it again, or read what there is with --lenient",
+    );
 }
 
 #[test]
@@ -278,15 +282,16 @@ fn accounting_of_other_schedulers_is_known_by_name() {
 b,worker,1,Running,1000000,,600.0,29.296875,50,MISC
 ",
         None,
-        "Alibaba GPU 2020 tasks; 1 had not ended
-a of \"\" at 1000000 for 600 s: 2 x 6000m 27939 MiB 1 nvidia.com/gpu",
+        "Alibaba GPU 2020 tasks; 1 had not ended, 1 shares of an accelerator counted as whole ones
+a of \"\" at 1000000 for 600 s: 2 x 6000m 30000 MiB 1 nvidia.com/gpu",
     );
     check(
         "vm1,s1,d1,0,2591700,99.3,3.4,90.5,Delay-insensitive,2,3.5
 vm2,s1,d1,300,900,99.3,3.4,90.5,Unknown,>24,>64
 ",
         None,
-        "Azure virtual machines; 1 never ran
+        "Azure virtual machines; nothing left out
+vm1 of \"s1\" at 0 for 2591700 s: 1 x 2000m 3337 MiB
 vm2 of \"s1\" at 300 for 600 s: 1 x 24000m 61035 MiB",
     );
 }
@@ -346,12 +351,108 @@ fn what_lacks_the_jobs_is_answered_with_the_command_that_has_them() {
         ("NAME   READY   STATUS      RESTARTS   AGE\n", "kubectl printed a table for people"),
         ("{\"a\": 1}", "the JSON has no jobs of a known form"),
         ("[1, 2]", "the JSON has no jobs of a known form"),
-        ("{\"items\": []}", "the JSON has no jobs of a known form"),
+        ("{\"items\": []}", "the list is empty: no jobs were found where it was printed"),
+        ("JobID|JobName|State|ExitCode\n", "the columns of sacct lack the submission"),
     ];
     for (text, expected) in table {
         let error = load(text, None, false).unwrap_err();
         assert!(error.starts_with("FILE") && error.contains(expected), "{text}: {error}");
     }
+}
+
+#[test]
+fn a_row_with_other_columns_than_the_header_is_an_error() {
+    let columns = "submit=s,runtime=r,cpu=c";
+    for row in ["0,60", "0,60,4,99"] {
+        let error = load(&format!("s,r,c\n{row}\n"), Some(columns), false).unwrap_err();
+        assert_eq!(error, format!("FILE:2: expected 3 columns, got {}", row.split(',').count()));
+    }
+    check("0,60\n", Some("submit=1,runtime=2,cpu=3"), "FILE:1: expected 3 columns, got 2");
+    check(
+        "s,r,c\n0,60,4\n",
+        Some("submit=s,runtime=r,cpu=c,skip=State:CANCELLED*"),
+        "FILE:1: the header has no column State; its columns are s, r, c",
+    );
+    // A time of 0 is the begin of the log, unless times are those of a clock.
+    check(
+        "s,st,e,c\n0,0,600,4\n",
+        Some("submit=s,start=st,end=e,cpu=c"),
+        "columns of --columns; nothing left out\n2 of \"\" at 0 for 600 s: 1 x 4000m 0 MiB",
+    );
+}
+
+#[test]
+fn rows_that_say_less_than_they_seem_to() {
+    // A job that runs, without the column of its end; GPUs of several kinds; memory without a unit.
+    check(
+        "JobID|Submit|ElapsedRaw|AllocTRES|State
+1|2024-01-02T01:00:00|60|cpu=8,mem=4096,gres/gpu:a100=2,gres/gpu:h100=2|COMPLETED
+2|2024-01-02T01:00:00|60|cpu=8,mem=32G|RUNNING
+",
+        None,
+        "Slurm sacct; 1 had not ended
+1 of \"\" at 1704157200 for 60 s: 1 x 8000m 4096 MiB 4 nvidia.com/gpu",
+    );
+    // Jobs one per line, with typed GPUs.
+    check(
+        r#"{"job_id":1,"time":{"submission":1706693400,"start":1706693460,"end":1706697060},"tres":{"allocated":[{"type":"cpu","count":8},{"type":"gres","name":"gpu:a100","count":4}]}}
+{"job_id":2,"time":{"submission":1706693400,"start":1706693460,"end":1706697060},"required":{"CPUs":8}}"#,
+        None,
+        "Slurm sacct JSON; nothing left out
+1 of \"\" at 1706693400 for 3600 s: 1 x 8000m 0 MiB 4 nvidia.com/gpu
+2 of \"\" at 1706693400 for 3600 s: 1 x 8000m 0 MiB",
+    );
+    // A pod that was restarted, and one that was evicted.
+    let restarted = r#"{"phase":"Succeeded","startTime":"2024-01-31T09:32:00Z","containerStatuses":[{"restartCount":3,"state":{"terminated":{"startedAt":"2024-01-31T10:30:00Z","finishedAt":"2024-01-31T10:32:00Z"}}}]}"#;
+    let evicted = r#"{"phase":"Failed","startTime":"2024-01-31T09:32:00Z","conditions":[{"type":"Ready","lastTransitionTime":"2024-01-31T09:42:00Z"}]}"#;
+    let requests = r#"{"cpu":"1"}"#;
+    let list = format!(
+        r#"{{"items":[{},{}]}}"#,
+        pod("a", requests, restarted),
+        pod("b", requests, evicted)
+    );
+    check(
+        &list,
+        None,
+        "Kubernetes objects; nothing left out
+a of \"batch\" at 1706693400 for 3600 s: 1 x 1000m 0 MiB
+b of \"batch\" at 1706693400 for 600 s: 1 x 1000m 0 MiB",
+    );
+    // A compact list without a line break is no log with a line per job.
+    let pods: Vec<String> =
+        (0..5_000).map(|at| pod(&format!("p{at}"), requests, ENDED).replace('\n', "")).collect();
+    let list = format!(r#"{{"items":[{}]}}"#, pods.join(","));
+    assert!(list.len() > 1 << 20);
+    assert_eq!(load(&list, None, false).unwrap().jobs.len(), 5_000);
+    // The events of a watch that was stopped.
+    let cut = format!("{}\n{{\"type\":\"MODIFIED\",\"obj", pod("p", requests, ENDED));
+    assert_eq!(load(&cut, None, true).unwrap().jobs.len(), 1);
+    // Grid Engine begins with comments, and repeats a parallel job for each of its tasks.
+    let task = |task: &str| {
+        format!(
+            "q:n1:g:u1:job:1:sge:0:1713406212:1713406812:1713409812:0:0:3000:1.0:0.1:1.0:0:0:0:0:1:0:0:0:0:0:0:0:1:1:NONE:d:pe:8:0:1.0:0.0:0.0:-l h_rt=3600:0.0:{task}:0:0:0\n"
+        )
+    };
+    check(
+        &format!("# Version: 8.1.9\n#\n# DO NOT MODIFY\n{}{}", task("NONE"), task("1.n2")),
+        None,
+        "Grid Engine accounting; 1 rows that are no job
+1 of \"u1\" at 1713406212 for 3000 s: 1 x 8000m 0 MiB",
+    );
+    // PBS counts the CPUs of all nodes.
+    check(
+        "04/18/2024 03:10:12;E;7.server;user=u ctime=1713406212 start=1713406812 end=1713409812 Resource_List.ncpus=64 Resource_List.nodect=2\n",
+        None,
+        "PBS accounting; nothing left out
+7.server of \"u\" at 1713406212 for 3000 s: 2 x 32000m 0 MiB",
+    );
+    // A share of a GPU.
+    check(
+        "s,r,g\n0,60,50\n",
+        Some("submit=s,runtime=r,gpus=g:percent"),
+        "columns of --columns; 1 shares of an accelerator counted as whole ones
+2 of \"\" at 0 for 60 s: 1 x 0m 0 MiB 1 nvidia.com/gpu",
+    );
 }
 
 #[test]

@@ -4,8 +4,6 @@ use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 #[cfg(feature = "kubernetes")]
-use anyhow::Context as _;
-#[cfg(feature = "kubernetes")]
 use base::span::Span;
 use serde_json::json;
 #[cfg(feature = "kubernetes")]
@@ -16,7 +14,7 @@ use usage::{
 };
 
 #[cfg(feature = "kubernetes")]
-use super::cluster::http_get::{Access, Address};
+use super::cluster::http_get::{Access, Address, token};
 #[cfg(feature = "kubernetes")]
 use super::cluster::prometheus;
 use super::log::{LoadedLog, LogArgs, warn_untrained};
@@ -121,17 +119,6 @@ pub(super) struct Args {
 fn lookback(text: &str) -> Result<Span, String> {
     let span: Span = text.parse()?;
     if span.as_seconds() < 60 { Err("expected a time of at least 1m".into()) } else { Ok(span) }
-}
-
-/// Reads a bearer token. A line break at its end does not belong to it.
-#[cfg(feature = "kubernetes")]
-fn token(path: &Path) -> anyhow::Result<String> {
-    let failed = || format!("failed to read {}", path.display());
-    let text = std::fs::read_to_string(path).with_context(failed)?;
-    let token = text.trim();
-    let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
-    anyhow::ensure!(is_token, "{}: expected one bearer token", path.display());
-    Ok(token.to_owned())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -18,6 +18,11 @@ use traces::{
     Mapping, Notes, Percentiles, Recipe, TierDelays, Trace, describe, read_used,
 };
 
+#[cfg(feature = "kubernetes")]
+use super::cluster::{
+    http_get::{Access, Address, token},
+    prometheus_jobs,
+};
 use super::embed::Mode;
 use super::log::{check_span, recorded_log, tick, warn_of_units};
 use super::output::OutputFormat;
@@ -30,6 +35,9 @@ pub(super) enum Command {
     Describe(DescribeArgs),
     /// Print the ticks that a controller would have recorded, as CSV, to train models with
     Ticks(TicksArgs),
+    /// Read the pods that ended from a Prometheus, as a job table
+    #[cfg(feature = "kubernetes")]
+    Fetch(FetchArgs),
     /// Generate a synthetic log from a seed, in Prophet's own table format
     Generate(GenerateArgs),
 }
@@ -119,6 +127,31 @@ pub(super) struct TicksArgs {
     out: Option<PathBuf>,
 }
 
+#[cfg(feature = "kubernetes")]
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  prophet trace fetch --prometheus http://127.0.0.1:9090 --out jobs.csv
+  prophet trace fetch --prometheus https://prometheus.example --prometheus-token-file token --days 28 --out jobs.csv
+  prophet simulate --trace jobs.csv
+
+The Prometheus scrapes kube-state-metrics. A pod counts from its creation, and runs from the start of its first container to its completion.")]
+pub(super) struct FetchArgs {
+    /// The Prometheus: http://HOST:PORT, or `https://HOST`. The certificates of the system verify
+    /// its certificate; the variable `SSL_CERT_FILE` names others, and `HTTPS_PROXY` a proxy
+    #[arg(long, value_name = "ADDRESS")]
+    prometheus: Address,
+    /// A file with the bearer token that this Prometheus needs. It is sent over HTTPS, and over
+    /// HTTP to this machine only
+    #[arg(long, value_name = "FILE")]
+    prometheus_token_file: Option<PathBuf>,
+    /// How many days of its past are read
+    #[arg(long, value_name = "DAYS", default_value_t = 14, value_parser = clap::value_parser!(u16).range(1..=366))]
+    days: u16,
+    /// The file to write [default: standard output, also `-`]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  prophet trace generate --days 28 --jobs-per-day 5000 --out jobs.csv"
@@ -152,8 +185,27 @@ pub(super) fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Describe(args) => run_describe(&args),
         Command::Ticks(args) => run_ticks(&args),
+        #[cfg(feature = "kubernetes")]
+        Command::Fetch(args) => run_fetch(&args),
         Command::Generate(args) => run_generate(&args),
     }
+}
+
+#[cfg(feature = "kubernetes")]
+fn run_fetch(args: &FetchArgs) -> anyhow::Result<()> {
+    let FetchArgs { prometheus: server, prometheus_token_file, days, out } = args;
+    let token = prometheus_token_file.as_deref().map(token).transpose()?;
+    let now = base::clock::now().timestamp();
+    let from = now - i64::from(*days) * 86_400;
+    let access = Access::Verified { token };
+    let reading = || prometheus_jobs::read((server, access), from, now);
+    let (jobs, notes) = progress::during(&format!("reading {server}"), reading)?;
+    anyhow::ensure!(
+        !jobs.is_empty(),
+        "{server}: no pod ended in these {days} days ({notes}): does it scrape kube-state-metrics?"
+    );
+    eprintln!("note: {} pods; {notes}", jobs.len());
+    output::write_to(out.as_deref(), |mut to| traces::write_table(&jobs, &mut to))
 }
 
 fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {

@@ -9,6 +9,9 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 pub(super) const CLUSTER_COMMANDS: [&str; 9] =
     ["run", "plan", "explain", "off", "on", "remove-placeholders", "crd", "health", "history"];
 
+/// The command of `prophet trace` that only such a build has.
+const FETCH: &str = "fetch";
+
 /// The option that takes the file of a command without a positional file.
 pub(super) const FILE_OPTIONS: [(&str, &str); 7] = [
     ("prophet demo", "--trace"),
@@ -30,8 +33,9 @@ const NO_OPTIONS: [(&str, &str); 4] = [
 
 /// The options that only a build with the feature `kubernetes` has, of commands that all builds
 /// have.
-pub(super) const CLUSTER_OPTIONS: [(&str, &str); 3] = [
+pub(super) const CLUSTER_OPTIONS: [(&str, &str); 4] = [
     ("prophet catalog", "--node-group-auto-discovery"),
+    ("prophet catalog types", "--aws-prices"),
     ("prophet rightsize", "--prometheus"),
     ("prophet rightsize", "--lookback"),
 ];
@@ -52,10 +56,11 @@ fn missing_command(error: &clap::Error, has_cluster_commands: bool) -> Option<St
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
-    let missing = !has_cluster_commands && CLUSTER_COMMANDS.contains(&name.as_str());
-    missing.then(|| {
+    let missing = CLUSTER_COMMANDS.contains(&name.as_str());
+    let whole = if name == FETCH { format!("trace {FETCH}") } else { name.clone() };
+    (!has_cluster_commands && (missing || name == FETCH)).then(|| {
         format!(
-            "error: this build has no cluster commands, so it has no `prophet {name}`\n\nTo build them: cargo build --release --features full"
+            "error: this build has no cluster commands, so it has no `prophet {whole}`\n\nTo build them: cargo build --release --features full"
         )
     })
 }
@@ -140,6 +145,7 @@ mod tests {
         };
         check("run", Some(&message("run")));
         check("history", Some(&message("history")));
+        check("fetch", Some(&message("trace fetch")));
         check("simulat", None);
     }
 

@@ -26,6 +26,9 @@ pub struct Offers {
     pub groups: Vec<Vec<Offer>>,
     /// Where the price of each bucket comes from.
     pub prices: Vec<PriceSource>,
+    /// The prices by which the buckets rank: those without what was read from AWS, so that the
+    /// classes of placeholders do not change with spot prices.
+    pub ranking: Vec<MicroDollars>,
     /// Problems of groups, one message each.
     pub problems: Vec<String>,
 }
@@ -69,6 +72,15 @@ impl Offers {
         let mut all = self.catalog.buckets().iter().zip(&self.prices);
         let (bucket, source) = all.find(|(known, _)| known.name == bucket)?;
         Some(Price { hourly: bucket.hourly, source: *source })
+    }
+
+    /// The prices of the buckets, by name.
+    pub fn by_name(&self) -> BTreeMap<String, Price> {
+        let all = self.catalog.buckets().iter().zip(&self.prices);
+        let price = |(bucket, source): (&Bucket, &PriceSource)| {
+            (bucket.name.clone(), Price { hourly: bucket.hourly, source: *source })
+        };
+        all.map(price).collect()
     }
 
     /// The buckets whose price is an estimate, because no source has it.
@@ -141,8 +153,10 @@ pub fn offers(
             offer.requested_devices =
                 requested_devices(&one.first, sizes, allocatable.accelerators);
         }
-        let Price { hourly, source } = price(merged, capacity_type, allocatable, pricing);
-        sources.insert(name.clone(), source);
+        let new = price(merged, capacity_type, allocatable, pricing);
+        let Price { hourly, source } = pricing.kept(&name, new);
+        let listed = price(merged, capacity_type, allocatable, &pricing.without_aws());
+        sources.insert(name.clone(), (source, listed.hourly));
         made.push(Bucket {
             hourly,
             groups: merged.iter().map(Merged::group).collect(),
@@ -159,16 +173,15 @@ pub fn offers(
         bucket.allocatable.devices = offered_devices(groups, &names);
     }
     let catalog = Catalog::with_devices(made, names)?;
-    let source = |bucket: &Bucket| sources.get(&bucket.name).copied();
-    let prices =
-        catalog.buckets().iter().map(|bucket| source(bucket).unwrap_or(PriceSource::Estimate));
-    let prices = prices.collect();
+    let estimate = (PriceSource::Estimate, MicroDollars(0));
+    let source = |bucket: &Bucket| sources.get(&bucket.name).copied().unwrap_or(estimate);
+    let (prices, ranking) = catalog.buckets().iter().map(source).unzip();
     let groups = catalog
         .buckets()
         .iter()
         .map(|bucket| offers.remove(&bucket.name).unwrap_or_default())
         .collect();
-    Ok(Offers { catalog, groups, prices, problems })
+    Ok(Offers { catalog, groups, prices, ranking, problems })
 }
 
 /// The part of the name of a bucket of groups that launch types of several sizes.

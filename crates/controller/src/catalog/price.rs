@@ -1,10 +1,15 @@
 //! The price of an instance of a bucket.
 
+use std::collections::BTreeMap;
+
 use embedder::{CapacityType, Resources};
 use instances::{AwsPrices, Bought, Price, PriceRules};
 
 use super::group::{LaunchedBy, NodeGroup, OtherTypes};
 use super::labels::{REGION_LABELS, ZONE_NAME_LABELS};
+
+/// The least change of a price of AWS that counts, in percent.
+const CHANGE_MIN: u128 = 10;
 
 /// What the prices of instances depend on, apart from the instances.
 #[derive(Clone, Copy, Debug)]
@@ -15,13 +20,34 @@ pub struct Pricing<'a> {
     pub region: Option<&'a str>,
     /// The prices that were read from AWS.
     pub read: Option<&'a AwsPrices>,
+    /// The prices that the buckets have, by name. A price that was read from AWS replaces that of
+    /// its bucket only if it differs by a tenth or more, because a policy learns its history again
+    /// when the price of a bucket changes.
+    pub last: Option<&'a BTreeMap<String, Price>>,
 }
 
 impl Pricing<'_> {
     /// The prices of the table for us-east-1.
     pub fn of_table() -> Self {
         static NONE: PriceRules = PriceRules(Vec::new());
-        Self { rules: &NONE, region: None, read: None }
+        Self { rules: &NONE, region: None, read: None, last: None }
+    }
+
+    /// The same without what was read from AWS, which changes from hour to hour.
+    pub(super) fn without_aws(self) -> Self {
+        Self { read: None, last: None, ..self }
+    }
+
+    /// The price that the bucket with this name has, if the new one differs little from it.
+    pub(super) fn kept(&self, bucket: &str, new: Price) -> Price {
+        let last = self.last.and_then(|last| last.get(bucket));
+        let is_near = |last: &&Price| {
+            let difference = u128::from(last.hourly.0.abs_diff(new.hourly.0));
+            new.source.is_of_aws()
+                && last.source == new.source
+                && difference * 100 < u128::from(last.hourly.0) * CHANGE_MIN
+        };
+        last.filter(is_near).copied().unwrap_or(new)
     }
 
     /// The price of an instance of a group whose nodes have `has` for pods: of the types that
@@ -65,6 +91,9 @@ impl Pricing<'_> {
 
 #[cfg(test)]
 mod tests {
+    use embedder::MicroDollars;
+    use instances::PriceSource;
+
     use super::*;
 
     /// Checks the price of an on-demand instance of a group of Karpenter with these types.
@@ -77,9 +106,25 @@ mod tests {
             ..NodeGroup::of_type("batch", types[0], Resources::default())
         };
         let rules = PriceRules::parse(&format!("prices: {rules}"), "rules").unwrap();
-        let pricing = Pricing { rules: &rules, region: Some(region), read: None };
+        let pricing = Pricing { rules: &rules, region: Some(region), read: None, last: None };
         let price = pricing.of(&group, CapacityType::OnDemand, Resources::default());
         assert!((price.hourly.dollars() - dollars).abs() < 1e-6, "{types:?} {rules:?}: {price:?}");
+    }
+
+    #[test]
+    fn a_price_of_aws_changes_by_a_tenth_or_not_at_all() {
+        let price = |micros, source| Price { hourly: MicroDollars(micros), source };
+        let last = [("a".to_owned(), price(100, PriceSource::SpotHistory))].into();
+        let pricing = Pricing { last: Some(&last), ..Pricing::of_table() };
+        let table = [
+            ("a", price(109, PriceSource::SpotHistory), 100),
+            ("a", price(110, PriceSource::SpotHistory), 110),
+            ("a", price(101, PriceSource::PriceList), 101),
+            ("b", price(101, PriceSource::SpotHistory), 101),
+        ];
+        for (bucket, new, expected) in table {
+            assert_eq!(pricing.kept(bucket, new).hourly.0, expected, "{bucket} {new:?}");
+        }
     }
 
     #[test]

@@ -53,6 +53,10 @@ pub(super) fn size<'a>(
     };
     known.size = size;
     let mut left = size.unwrap_or_else(|| template(group));
+    if matches!(group.other_types, OtherTypes::OtherSizes(_)) {
+        // A node of the first type may come after larger ones.
+        left = left.floor(template(group));
+    }
     if let Some(estimate) = group.estimate {
         left = left.floor(estimate);
     }

@@ -9,8 +9,9 @@ use crate::observe::{Launches, World};
 use crate::outcome::Backoff;
 
 /// The backoff of the group with this name, if it is in one: because launches for placeholders
-/// failed, because Karpenter or AWS reports that there is no capacity, or because
-/// cluster-autoscaler says so.
+/// failed, because cluster-autoscaler says so, or because Karpenter or AWS reports that there is no
+/// capacity. After such a report, placeholders that wait stay until their launch takes longer than
+/// usual and counts as failed.
 pub(super) fn backoff<'a>(
     (name, offer): (&str, &Offer),
     (world, groups): (&World, &Groups),
@@ -24,8 +25,11 @@ pub(super) fn backoff<'a>(
     // Another member may still launch a node.
     let of_aws = members.iter().map(|member| groups.closed_until(member, now)).min().flatten();
     let until = [failed, no_capacity, of_aws].into_iter().flatten().max();
+    let of_autoscaler = members.iter().all(|member| world.backoff.contains(member));
     let is_closed = |member: &String| {
         world.backoff.contains(member) || groups.closed_until(member, now).is_some()
     };
-    (until.is_some() || members.iter().all(is_closed)).then_some(Backoff { until })
+    let may_still_launch = failed.is_none() && !of_autoscaler;
+    let is_in_one = until.is_some() || members.iter().all(is_closed);
+    is_in_one.then_some(Backoff { until, may_still_launch })
 }

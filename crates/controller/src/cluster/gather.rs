@@ -17,7 +17,7 @@ use crate::observe::{ANNOUNCED_SECONDS, HeldBack, WaitingState, Workloads};
 use crate::observe::{Constraints, Device};
 use crate::observe::{Index, PlaceholderPod};
 use crate::observe::{NodeFacts, NodeSlot, OnNode, units};
-use crate::outcome::{NoBucket, TierPods};
+use crate::outcome::{Backoff, NoBucket, TierPods};
 
 /// A policy's view of the cluster at one moment.
 #[derive(Clone, Debug, Default)]
@@ -78,7 +78,7 @@ impl View {
         offers: &Arc<Offers>,
         workloads: &Workloads,
         replica_sets: &Places,
-        backoff: &dyn Fn(BucketId, usize) -> bool,
+        backoff: &dyn Fn(BucketId, usize) -> Option<Backoff>,
         (now, lead_seconds): (i64, &[i64]),
     ) -> Seen {
         self.refresh(index, offers);
@@ -444,11 +444,11 @@ fn standing(
     index: &Index,
     offers: &Offers,
     replica_sets: &Places,
-    backoff: &dyn Fn(BucketId, usize) -> bool,
+    backoff: &dyn Fn(BucketId, usize) -> Option<Backoff>,
 ) -> PlaceholdersStanding {
     let buckets = offers.groups.iter().enumerate().map(|(bucket, groups)| {
         let one = |(group, offer): (usize, &Offer)| GroupStanding {
-            backoff: backoff(bucket, group),
+            backoff: backoff(bucket, group).is_some(),
             fixed: offer.launched_by == LaunchedBy::Nothing,
             ..GroupStanding::default()
         };
@@ -456,6 +456,7 @@ fn standing(
     });
     let mut standing = PlaceholdersStanding { buckets: buckets.collect(), shared: Vec::new() };
     for (pod, (bucket, group)) in ours(index, replica_sets).filter(|(pod, _)| !pod.is_held()) {
+        let may_still_launch = backoff(bucket, group).is_some_and(|of| of.may_still_launch);
         let group = &mut standing.buckets[bucket][group];
         if index.is_stranded(pod) {
             group.stranded += 1;
@@ -463,7 +464,8 @@ fn standing(
         }
         // A placeholder that waits for a node of a group in backoff is no headroom: the plan puts
         // another one elsewhere.
-        group.placeholders += u64::from(pod.node.is_some() || !group.backoff);
+        let counts = pod.node.is_some() || !group.backoff || may_still_launch;
+        group.placeholders += u64::from(counts);
     }
     standing
 }

@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use base::GIVE_UP;
 use chrono::{DateTime, TimeDelta, Utc};
 use history::{EndedLaunch, LaunchEnd, UsedLaunch};
 use serde_json::Map;
@@ -71,7 +72,7 @@ const SLACK: TimeDelta = TimeDelta::seconds(2);
 
 impl LaunchTracker {
     /// Returns the launches that ended since the last call. The launch of a placeholder that waits
-    /// for `give_up` or longer has failed. `scale_ups` has the beginning of the last scale-up of
+    /// for `give_up` or longer, by bucket and group, has failed. `scale_ups` has the beginning of the last scale-up of
     /// each group, as far as it is known.
     pub fn ended(
         &mut self,
@@ -79,11 +80,11 @@ impl LaunchTracker {
         places: &Places,
         (offers, workloads): (&Offers, &Workloads),
         scale_ups: &BTreeMap<String, DateTime<Utc>>,
-        give_up: TimeDelta,
+        give_up: &dyn Fn(usize, usize) -> TimeDelta,
         now: DateTime<Utc>,
     ) -> Vec<EndedLaunch> {
         let since = *self.since.get_or_insert(now);
-        self.inherit(index, places, offers, give_up, now);
+        self.inherit(index, places, offers, GIVE_UP, now);
         let mut launches = Vec::new();
         let mut alive = BTreeMap::new();
         for (key, pod) in index.placeholders() {
@@ -92,6 +93,7 @@ impl LaunchTracker {
                 continue;
             };
             let before = self.reported.get(key).copied();
+            let give_up = give_up(at.0, at.1);
             let (end, reported) = end(index, pod, requested, give_up, now, before);
             let is_known = pod.scheduled_at.is_some_and(|at| at < since)
                 || pod.node.as_deref().is_some_and(|node| self.nodes.contains(node));
@@ -312,6 +314,7 @@ mod tests {
             catalog: testkit::catalog([("one", 8_000, 0.0)]),
             groups: vec![vec![offer]],
             prices: vec![instances::PriceSource::CatalogFile],
+            ranking: Vec::new(),
             problems: vec![],
         }
     }
@@ -408,13 +411,13 @@ mod tests {
 
         fn launches(&mut self, now: i64) -> Vec<EndedLaunch> {
             let (workloads, places) = (workloads(), places());
-            let give_up = TimeDelta::minutes(15);
+            let give_up = |_: usize, _: usize| TimeDelta::minutes(15);
             self.launch_tracker.ended(
                 &self.index,
                 &places,
                 (&offers(), &workloads),
                 &self.scale_ups,
-                give_up,
+                &give_up,
                 at(now),
             )
         }

@@ -126,7 +126,7 @@ use self::turn_input::{TurnContext, TurnInput};
 use self::yielding::{Relief, Yield, Yielding, relief};
 use crate::crd::{Mode, OverprovisioningPolicy};
 use crate::explain::{Explain, Reaction};
-use crate::observe::{Key, PodClass, Shared, Watches, Workloads};
+use crate::observe::{Key, PodClass, ReadPrices, Shared, Watches, Workloads};
 use crate::outcome::Outcome;
 use crate::writes::Writes;
 
@@ -232,6 +232,7 @@ impl Controller {
     /// Runs until `stop` completes. A turn that has begun is finished first.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         self.follow_prices(Some(Arc::clone(&self.leadership)));
+        let mut has_prices = false;
         let mut stop = std::pin::pin!(stop);
         let namespaces = self.config.scope.namespaces.clone();
         let mut switch = JoinSet::new();
@@ -251,6 +252,10 @@ impl Controller {
             }
             self.health.beat();
             if self.is_listed() && self.groups.borrow().is_read() && !self.read_labels() {
+                if !std::mem::replace(&mut has_prices, true) {
+                    // Those of before a restart are enough.
+                    self.wait_for_prices(|_| true).await;
+                }
                 let leads = self.leadership.leads();
                 self.explain.leads(leads);
                 self.turn(leads).await;
@@ -271,7 +276,8 @@ impl Controller {
         if self.read_labels() {
             self.wait().await;
         }
-        self.wait_for_prices().await;
+        self.follow_prices(None);
+        self.wait_for_prices(|read| read.is_tried).await;
         self.turn(false).await
     }
 
@@ -281,7 +287,8 @@ impl Controller {
     /// The groups cannot be read, or there are none.
     pub async fn catalog(&mut self) -> anyhow::Result<Offers> {
         self.wait().await;
-        self.wait_for_prices().await;
+        self.follow_prices(None);
+        self.wait_for_prices(|read| read.is_tried).await;
         let groups = self.groups();
         let mut offers = self.all_offers(&groups)?;
         offers.problems.extend(groups.problems.iter().cloned());
@@ -307,16 +314,15 @@ impl Controller {
         }
     }
 
-    /// Reads the prices of AWS, if that is configured, and waits for them for a while.
-    async fn wait_for_prices(&mut self) {
+    /// Waits for the prices of AWS for a while, if they are read.
+    async fn wait_for_prices(&mut self, is_enough: impl Fn(&ReadPrices) -> bool) {
         if self.config.price_reader.is_none() {
             return;
         }
         if let Ok(offers) = self.all_offers(&self.groups()) {
-            note_types(&self.types_on_offer, &offers);
-            self.follow_prices(None);
+            note_types(&self.types_on_offer, [&offers]);
             let read = async {
-                while self.shared.world().aws_prices.is_none() {
+                while !self.shared.world().aws_prices.as_ref().is_some_and(&is_enough) {
                     self.shared.changed().await;
                 }
             };
@@ -436,7 +442,6 @@ impl Controller {
             let span = tracing::info_span!("turn", policy = %key);
             let input = TurnInput::new(&key, &policy, &context, now, writes);
             let outcome = run.turn(&input).instrument(span.clone()).await;
-            outcome.offers.iter().for_each(|offers| note_types(&self.types_on_offer, offers));
             let buckets = outcome.offers.iter().flat_map(|offers| offers.catalog.buckets());
             named.extend(buckets.flat_map(|bucket| named_parts(&bucket.name)));
             // The placeholders of an invalid policy stand, unless its mode is `Observe`.
@@ -454,6 +459,8 @@ impl Controller {
             outcomes.push(Looked { key, policy, outcome, time: now });
         }
         self.named_parts.extend(named);
+        let offers = outcomes.iter().filter_map(|looked| looked.outcome.offers.as_deref());
+        note_types(&self.types_on_offer, offers);
         let since = outcomes.iter().filter_map(|looked| looked.outcome.account.since).min();
         self.explain.show_since(since, self.leadership.leads());
         outcomes
@@ -564,12 +571,20 @@ impl Controller {
     }
 }
 
-/// Adds the instance types of buckets to those whose prices are read.
-fn note_types(types_on_offer: &watch::Sender<BTreeSet<String>>, offers: &Offers) {
-    let types = offers.groups.iter().flatten().flat_map(|offer| &offer.instance_types);
+/// Makes the instance types of buckets those whose prices are read.
+fn note_types<'a>(
+    types_on_offer: &watch::Sender<BTreeSet<String>>,
+    offers: impl IntoIterator<Item = &'a Offers>,
+) {
+    let groups = offers.into_iter().flat_map(|offers| offers.groups.iter().flatten());
+    let types: BTreeSet<String> =
+        groups.flat_map(|offer| offer.instance_types.iter().cloned()).collect();
+    // Without buckets, those of before count.
     types_on_offer.send_if_modified(|known| {
-        let before = known.len();
-        known.extend(types.cloned());
-        known.len() > before
+        let changed = !types.is_empty() && *known != types;
+        if changed {
+            *known = types;
+        }
+        changed
     });
 }

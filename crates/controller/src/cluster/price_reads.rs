@@ -70,7 +70,7 @@ pub(super) fn follow_prices(
         let mut prices = restored.filter(|prices| prices.region == reader.none().region);
         if let Some(prices) = &prices {
             shared.world().aws_prices =
-                Some(ReadPrices { prices: Arc::new(prices.clone()), failing: Vec::new() });
+                Some(ReadPrices { prices: Arc::new(prices.clone()), ..ReadPrices::default() });
             shared.ring();
         }
         loop {
@@ -85,7 +85,7 @@ pub(super) fn follow_prices(
                 if next != before {
                     kept.write(&next).await;
                 }
-                let read = ReadPrices { prices: Arc::new(next.clone()), failing };
+                let read = ReadPrices { prices: Arc::new(next.clone()), failing, is_tried: true };
                 shared.world().aws_prices = Some(read);
                 shared.ring();
                 prices = Some(next);

@@ -1,6 +1,6 @@
 //! Builds the template of each group's placeholders from the buckets on offer and the policy.
 
-use embedder::{Catalog, Resources, UNLIMITED};
+use embedder::{MicroDollars, Resources, UNLIMITED};
 use placeholders::{Owner, Template, Warm};
 
 use super::shrinking::Shrinking;
@@ -28,7 +28,7 @@ pub(super) fn templates(
     spec: &PlaceholdersSpec,
     shrinking: &Shrinking,
 ) -> Vec<Vec<Template>> {
-    let ranks = ranks(&offers.catalog);
+    let ranks = ranks(&offers.ranking);
     let buckets = offers.catalog.buckets().iter().zip(&offers.groups).zip(ranks);
     let of_bucket =
         |((bucket, groups), rank): ((&embedder::Bucket, &Vec<crate::catalog::Offer>), i32)| {
@@ -68,13 +68,13 @@ pub fn priority_class(priority: i32) -> String {
 
 /// The priority of each bucket. Buckets rank by price. If there are more buckets than priorities,
 /// neighbours share one.
-fn ranks(catalog: &Catalog) -> Vec<i32> {
-    let mut by_price: Vec<usize> = (0..catalog.len()).collect();
-    by_price.sort_by_key(|&id| (catalog.buckets()[id].hourly, id));
+fn ranks(prices: &[MicroDollars]) -> Vec<i32> {
+    let mut by_price: Vec<usize> = (0..prices.len()).collect();
+    by_price.sort_by_key(|&id| (prices[id], id));
     let (lowest, highest) = PRIORITIES;
     let steps = i64::from(highest - lowest) + 1;
-    let count = i64::try_from(catalog.len()).unwrap_or(i64::MAX).max(steps);
-    let mut ranks = vec![lowest; catalog.len()];
+    let count = i64::try_from(prices.len()).unwrap_or(i64::MAX).max(steps);
+    let mut ranks = vec![lowest; prices.len()];
     for (rank, id) in by_price.into_iter().enumerate() {
         let step = i64::try_from(rank).unwrap_or(0) * steps / count;
         ranks[id] = lowest + i32::try_from(step).unwrap_or(0);
@@ -122,19 +122,15 @@ fn warm(spec: &PlaceholdersSpec) -> Vec<Warm> {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
     use crate::catalog::{Comparison, NodeGroup, Pricing, Sizes, offers};
     use crate::observe::Index;
 
     #[track_caller]
     fn check(dollars: &[u64], expected: &[i32]) {
-        // A catalog is sorted by size.
-        let bucket = |(at, &dollars): (usize, &u64)| {
-            testkit::bucket(&format!("{at:02}"), 1_000 * (at as u64 + 1), dollars as f64)
-        };
-        let catalog = testkit::catalog_of(dollars.iter().enumerate().map(bucket));
-        assert_eq!(ranks(&catalog), expected);
+        let prices: Vec<MicroDollars> =
+            dollars.iter().map(|dollars| MicroDollars(dollars * 1_000_000)).collect();
+        assert_eq!(ranks(&prices), expected);
     }
 
     #[test]

@@ -162,7 +162,7 @@ pub fn shape_text(shape: &Shape) -> String {
 
 /// Builds the conditions. `Ready`: the policy is applied. `Degraded`: there is a problem, even if
 /// the policy is applied. [`PRICES_KNOWN`]: each bucket has the price of its instance type in the
-/// region of the cluster.
+/// region of the cluster, and the prices of AWS can be read, if that is configured.
 fn conditions(
     outcome: &Outcome,
     before: &OverprovisioningPolicyStatus,
@@ -232,7 +232,8 @@ fn prices_known(offers: &Offers, unread: &[String]) -> (&'static str, &'static s
             elsewhere.join(", ")
         );
         ("False", "OtherRegion", message)
-    } else if !unread.is_empty() {
+    } else if !unread.is_empty() && offers.prices.iter().any(|of| of.is_listed() || of.is_of_aws())
+    {
         let message = format!(
             "prices were not read from AWS, so the last ones, or else those of the built-in table, count: {}",
             unread.join("; ")

@@ -1,7 +1,8 @@
 //! Instance types of which the cloud provider had no capacity, as Karpenter reports it.
 //!
-//! Karpenter writes an Event on the NodeClaim that it could not launch, and deletes the claim. It
-//! tries none of the claim's instance types again for three minutes.
+//! Karpenter writes an Event on the NodeClaim that it could not launch, and deletes the claim. For
+//! three minutes, it tries none of the instance types again that it tried for the claim: on AWS the
+//! 60 cheapest, of one capacity type.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -22,6 +23,12 @@ pub(super) const NAMESPACE: &str = "default";
 /// How long Karpenter tries no instance type again of which there was no capacity.
 const CLOSED: TimeDelta = TimeDelta::minutes(3);
 
+/// The capacity types, in the order in which Karpenter tries them.
+const CAPACITY_TYPES: [&str; 3] = ["reserved", "spot", "on-demand"];
+
+/// The most instance types that Karpenter tries for a claim. Which of more it tried is not known.
+const TRIED_MAX: usize = 60;
+
 /// The most claims that are remembered, and the most reports. A claim is deleted when its launch
 /// fails, and the Event may arrive later than that.
 const CLAIMS_MAX: usize = 1_000;
@@ -35,6 +42,8 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Claim {
     pool: String,
+    /// The capacity type that was tried: the first that the claim allows.
+    capacity_type: &'static str,
     choices: BTreeMap<String, Choice>,
 }
 
@@ -69,7 +78,18 @@ impl Shortages {
         }
         let Some(pool) = object.labels().get(POOL).cloned() else { return };
         let choices = object.data.pointer("/spec/requirements").and_then(requirements);
-        let claim = Claim { pool, choices: choices.unwrap_or_default() };
+        let choices = choices.unwrap_or_default();
+        let types = choices.get(INSTANCE_TYPE).and_then(Choice::values);
+        let allows = |value: &&str| {
+            choices.get(CAPACITY_TYPE).is_none_or(|choice| choice.allows(&(*value).to_owned()))
+        };
+        let bought = CAPACITY_TYPES.into_iter().find(allows);
+        let (Some(capacity_type), true) =
+            (bought, types.is_none_or(|all| all.count() <= TRIED_MAX))
+        else {
+            return;
+        };
+        let claim = Claim { pool, capacity_type, choices };
         if let Some(at) = self.unknown.iter().position(|(_, known)| *known == name)
             && let Some((at, _)) = self.unknown.remove(at)
         {
@@ -104,7 +124,7 @@ impl Shortages {
                 *at + CLOSED > now
                     && claim.pool == *pool
                     && can_be(INSTANCE_TYPE, Some(name))
-                    && can_be(CAPACITY_TYPE, bought)
+                    && bought.is_some_and(|bought| bought == claim.capacity_type)
                     && claim.tried_zones_of(group)
             });
             let open = failed?.0 + CLOSED;
@@ -202,6 +222,12 @@ mod tests {
         assert_eq!(of(&shortages, &["m5.xlarge"]), Some(4));
         assert_eq!(of(&shortages, &["m5.xlarge", "m7i.xlarge"]), None);
         assert_eq!(closed_until(&shortages, &["m5.xlarge"], "on-demand", &[]), None);
+        // Of several capacity types, spot is tried first.
+        let both = json!({"key": CAPACITY_TYPE, "operator": "In", "values": ["spot", "on-demand"]});
+        shortages.note_claim(&claim("both", &json!([types(&["r5.xlarge"]), both])));
+        shortages.note(&event("both", 1));
+        assert_eq!(of(&shortages, &["r5.xlarge"]), Some(4));
+        assert_eq!(closed_until(&shortages, &["r5.xlarge"], "on-demand", &[]), None);
         // The Event of another claim has the other type.
         shortages.note(&event("b", 0));
         assert_eq!(of(&shortages, &["m5.xlarge", "m7i.xlarge"]), Some(3));
@@ -212,11 +238,17 @@ mod tests {
     fn an_event_may_come_before_its_claim() {
         let mut shortages = Shortages::default();
         shortages.note(&event("a", 1));
-        shortages.note_claim(&claim("a", &json!([])));
+        shortages.note_claim(&claim(
+            "a",
+            &json!([{"key": CAPACITY_TYPE, "operator": "In", "values": ["spot"]}]),
+        ));
         assert_eq!(closed_until(&shortages, &["m5.xlarge"], "spot", &[]), Some(4));
         // A claim of three minutes ago says nothing any more.
         let mut old = Shortages::default();
-        old.note_claim(&claim("a", &json!([])));
+        old.note_claim(&claim(
+            "a",
+            &json!([{"key": CAPACITY_TYPE, "operator": "In", "values": ["spot"]}]),
+        ));
         old.note(&event("a", -1));
         assert_eq!(closed_until(&old, &["m5.xlarge"], "spot", &[]), None);
     }
@@ -224,7 +256,10 @@ mod tests {
     #[test]
     fn a_claim_for_one_zone_closes_only_groups_of_that_zone() {
         let mut shortages = Shortages::default();
-        let zone = json!([{"key": ZONE, "operator": "In", "values": ["a", "b"]}]);
+        let zone = json!([
+            {"key": ZONE, "operator": "In", "values": ["a", "b"]},
+            {"key": CAPACITY_TYPE, "operator": "In", "values": ["spot"]},
+        ]);
         shortages.note_claim(&claim("c", &zone));
         shortages.note(&event("c", 1));
         let of = |zones: &[&str]| closed_until(&shortages, &["m5.xlarge"], "spot", zones);
@@ -238,7 +273,10 @@ mod tests {
     fn a_limited_number_of_claims_is_kept() {
         let mut shortages = Shortages::default();
         for name in 0..CLAIMS_MAX + 9 {
-            shortages.note_claim(&claim(&name.to_string(), &json!([])));
+            shortages.note_claim(&claim(
+                &name.to_string(),
+                &json!([{"key": CAPACITY_TYPE, "operator": "In", "values": ["spot"]}]),
+            ));
             shortages.note(&event(&name.to_string(), 1));
             shortages.note(&event("other", 1));
         }

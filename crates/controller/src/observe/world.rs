@@ -100,12 +100,14 @@ impl World {
 }
 
 /// Prices of AWS, and why they could not be read again.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ReadPrices {
     /// What was read last.
     pub prices: Arc<AwsPrices>,
     /// What failed in the last attempt, one message for each action.
     pub failing: Vec<String>,
+    /// Whether this process has tried to read them. Otherwise they are those of before a restart.
+    pub is_tried: bool,
 }
 
 /// An object that represents the placeholders of one group.

@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::{Context as _, bail, ensure};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Url};
 use tokio::runtime::Runtime;
@@ -159,6 +160,16 @@ impl HttpClient {
             causes.last().map_or_else(|| what.clone(), |cause| format!("{what}: {cause}"))
         )
     }
+}
+
+/// Reads a bearer token. A line break at its end does not belong to it.
+pub(in crate::cli) fn token(path: &Path) -> anyhow::Result<String> {
+    let failed = || format!("failed to read {}", path.display());
+    let text = std::fs::read_to_string(path).with_context(failed)?;
+    let token = text.trim();
+    let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    anyhow::ensure!(is_token, "{}: expected one bearer token", path.display());
+    Ok(token.to_owned())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! ```text
 //! args.rs      the options of a cluster, which several commands share
 //! if_acted.rs  the simulation that the controller runs for policies in the mode `Observe`
-//! http_get.rs  HTTP requests; prometheus.rs: queries
+//! http_get.rs  HTTP requests; prometheus.rs: usage from Prometheus; prometheus_jobs.rs: jobs
 //! ```
 
 mod args;
@@ -17,6 +17,7 @@ mod if_acted;
 mod off_switch;
 mod plan;
 pub(super) mod prometheus;
+pub(super) mod prometheus_jobs;
 mod reference;
 mod remove_placeholders;
 mod run;

@@ -18,10 +18,10 @@ use super::http_get::{Access, Address, GetLimits, HttpClient};
 const CHUNK_SECONDS: i64 = 3_600;
 
 /// The seconds between two values.
-const STEP_SECONDS: i64 = 60;
+pub(super) const STEP_SECONDS: i64 = 60;
 
 /// The limits of a response. Prometheus ends a query after two minutes by default.
-const LIMITS: GetLimits = GetLimits { time: Duration::from_mins(2), bytes: 256 << 20 };
+pub(super) const LIMITS: GetLimits = GetLimits { time: Duration::from_mins(2), bytes: 256 << 20 };
 
 const CPU: &str = r#"sum by (namespace, pod, container) (rate(container_cpu_usage_seconds_total{container!="",container!="POD"}[3m]))"#;
 const MEMORY: &str = r#"max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{container!="",container!="POD"}[2m]))"#;
@@ -41,7 +41,7 @@ struct Matrix {
 
 /// A series: its labels, and its values by second. Prometheus writes values as texts.
 #[derive(Deserialize)]
-struct Series {
+pub(super) struct Series {
     metric: HashMap<String, String>,
     values: Vec<(f64, String)>,
 }
@@ -50,7 +50,7 @@ struct Series {
 type Labels = (String, String, String);
 
 impl Series {
-    fn label(&self, name: &str) -> String {
+    pub(super) fn label(&self, name: &str) -> String {
         self.metric.get(name).cloned().unwrap_or_default()
     }
 
@@ -59,7 +59,7 @@ impl Series {
     }
 
     /// The values that are amounts, by second.
-    fn amounts(&self) -> impl Iterator<Item = (i64, f64)> {
+    pub(super) fn amounts(&self) -> impl Iterator<Item = (i64, f64)> {
         let parsed = self.values.iter().filter_map(|(time, value)| {
             let value: f64 = value.parse().ok()?;
             #[expect(clippy::cast_possible_truncation, reason = "times are those of the query")]
@@ -167,7 +167,7 @@ fn whole(value: f64) -> u64 {
 }
 
 /// The series of a query over the minutes after `start` until `end`.
-fn query(
+pub(super) fn query(
     client: &HttpClient,
     server: &Address,
     text: &str,

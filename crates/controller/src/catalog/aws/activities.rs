@@ -15,33 +15,66 @@ const CLOSED: TimeDelta = TimeDelta::minutes(5);
 /// The start of the descriptions of launches.
 const LAUNCH: &str = "Launching";
 
-/// The groups whose newest launch that has ended failed less than five minutes before `now`, with
-/// the end of their backoff. Any cause counts: no capacity, a quota or a faulty template.
-pub(super) fn closed(
-    activities: &[Activity],
-    now: DateTime<Utc>,
-) -> BTreeMap<String, DateTime<Utc>> {
-    let mut newest: BTreeMap<&str, (DateTime<Utc>, bool)> = BTreeMap::new();
-    for one in activities {
-        let is_launch = one.description().is_some_and(|text| text.starts_with(LAUNCH));
-        let failed = match one.status_code() {
-            Some(ScalingActivityStatusCode::Failed) => true,
-            Some(ScalingActivityStatusCode::Successful) => false,
-            _ => continue,
-        };
-        let at = one.end_time().or(one.start_time());
-        let at = at.and_then(|at| DateTime::from_timestamp(at.secs(), 0));
-        let (Some(group), Some(at), true) = (one.auto_scaling_group_name(), at, is_launch) else {
-            continue;
-        };
-        let known = newest.entry(group).or_insert((at, failed));
-        // Of launches that ended in one second, one that succeeded shows that there is capacity.
-        if at > known.0 || at == known.0 && !failed {
-            *known = (at, failed);
+/// The groups that are closed, with the end of their backoff.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Closed(BTreeMap<String, DateTime<Utc>>);
+
+impl Closed {
+    /// Notes the newest activities: a group whose newest launch that has ended failed is closed for
+    /// five minutes from then on, unless a launch that began later is in progress. Any cause counts:
+    /// no capacity, a quota or a faulty template. A group without activities stays as it is.
+    pub(super) fn note(&mut self, activities: &[Activity]) {
+        let mut newest: BTreeMap<&str, Launch> = BTreeMap::new();
+        for one in activities {
+            let Some((group, launch)) = launch(one) else { continue };
+            let known = newest.entry(group).or_insert(launch);
+            *known = launch.max(*known);
+        }
+        for (group, launch) in newest {
+            match launch.state {
+                State::Failed => {
+                    self.0.insert(group.to_owned(), launch.at + CLOSED);
+                }
+                State::InProgress | State::Successful => drop(self.0.remove(group)),
+            }
         }
     }
-    let closed = newest.into_iter().filter(|(_, (at, failed))| *failed && now < *at + CLOSED);
-    closed.map(|(group, (at, _))| (group.to_owned(), at + CLOSED)).collect()
+
+    /// The groups that are closed at `now`.
+    pub(super) fn at(&mut self, now: DateTime<Utc>) -> BTreeMap<String, DateTime<Utc>> {
+        self.0.retain(|_, until| now < *until);
+        self.0.clone()
+    }
+}
+
+/// A launch: of two, the later one decides, and of those of one second, one that is in progress or
+/// succeeded.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Launch {
+    at: DateTime<Utc>,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    Failed,
+    InProgress,
+    Successful,
+}
+
+/// The launch that an activity is, and its group. `at` is its end, or its start while it is in
+/// progress.
+fn launch(activity: &Activity) -> Option<(&str, Launch)> {
+    let is_launch = activity.description().is_some_and(|text| text.starts_with(LAUNCH));
+    let state = match activity.status_code()? {
+        ScalingActivityStatusCode::Failed => State::Failed,
+        ScalingActivityStatusCode::Successful => State::Successful,
+        ScalingActivityStatusCode::Cancelled => return None,
+        _ => State::InProgress,
+    };
+    let end = activity.end_time().filter(|_| state != State::InProgress);
+    let at = DateTime::from_timestamp(end.or(activity.start_time())?.secs(), 0)?;
+    Some((activity.auto_scaling_group_name().filter(|_| is_launch)?, Launch { at, state }))
 }
 
 #[cfg(test)]
@@ -80,11 +113,18 @@ mod tests {
             launch("c", 1_000, "Successful"),
             launch("d", 600, "Failed"),
             launch("e", 1_000, "Failed"),
-            launch("e", 1_010, "InProgress"),
+            launch("e", 1_004, "InProgress"),
             activity("f", 1_000, "Failed", "Terminating EC2 instance: i-1"),
         ];
-        let expected = ["a", "e"].map(|group| (group.to_owned(), at(1_300))).into();
-        assert_eq!(closed(&activities, at(1_020)), expected);
-        assert_eq!(closed(&activities, at(1_300)), BTreeMap::new());
+        let mut closed = Closed::default();
+        closed.note(&activities);
+        let expected: BTreeMap<String, DateTime<Utc>> = [("a".to_owned(), at(1_300))].into();
+        assert_eq!(closed.at(at(1_020)), expected);
+        // What the page does not have stays, and a later launch opens the group.
+        closed.note(&[]);
+        assert_eq!(closed.at(at(1_020)), expected);
+        assert_eq!(closed.clone().at(at(1_300)), BTreeMap::new());
+        closed.note(&[launch("a", 1_030, "Successful")]);
+        assert_eq!(closed.at(at(1_040)), BTreeMap::new());
     }
 }

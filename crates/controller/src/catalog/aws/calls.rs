@@ -46,6 +46,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The most groups or instance types that AWS returns on one page.
 const PAGE: i32 = 100;
 
+/// Time limit of the call for scaling activities, which is optional: 5 seconds, so that it leaves time
+/// for the others of a refresh.
+const ACTIVITIES_DEADLINE: Duration = Duration::from_secs(5);
+
 /// The most spot prices that AWS returns on one page.
 const SPOT_PAGE: i32 = 1_000;
 
@@ -143,11 +147,13 @@ impl Clients {
         pages.try_collect().await.map_err(failed(GROUPS))
     }
 
-    /// Reads the newest scaling activities of all groups: one page.
+    /// Reads the newest scaling activities of all groups: one page, within a time limit of its own,
+    /// because AWS may take long for a whole account.
     pub(super) async fn activities(&self) -> Result<Vec<Activity>, AwsError> {
-        let call = self.autoscaling.describe_scaling_activities().max_records(PAGE);
-        let answer = call.send().await.map_err(failed(ACTIVITIES))?;
-        Ok(answer.activities.unwrap_or_default())
+        let call = self.autoscaling.describe_scaling_activities().max_records(PAGE).send();
+        let late = |_| AwsError::Deadline { action: ACTIVITIES, after: ACTIVITIES_DEADLINE };
+        let answer = tokio::time::timeout(ACTIVITIES_DEADLINE, call).await.map_err(late)?;
+        Ok(answer.map_err(failed(ACTIVITIES))?.activities.unwrap_or_default())
     }
 
     /// Reads the labels and taints of a managed node group.
@@ -252,10 +258,10 @@ impl Clients {
         let mut pages = call.into_paginator().page_size(PAGE).send();
         let mut products = Vec::new();
         for _ in 0..PRICE_PAGES_MAX {
-            let Some(page) = pages.next().await else { break };
+            let Some(page) = pages.next().await else { return Ok(products) };
             products.extend(page.map_err(failed(PRODUCTS))?.price_list.unwrap_or_default());
         }
-        Ok(products)
+        Err(failed(PRODUCTS)(TooManyPages))
     }
 
     /// Reads the spot prices of Linux instances of these types since `from`: each change, and the
@@ -273,13 +279,18 @@ impl Clients {
         let mut pages = call.into_paginator().page_size(SPOT_PAGE).send();
         let mut prices = Vec::new();
         for _ in 0..PRICE_PAGES_MAX {
-            let Some(page) = pages.next().await else { break };
+            let Some(page) = pages.next().await else { return Ok(prices) };
             prices
                 .extend(page.map_err(failed(SPOT_PRICES))?.spot_price_history.unwrap_or_default());
         }
-        Ok(prices)
+        Err(failed(SPOT_PRICES)(TooManyPages))
     }
 }
+
+/// An answer has more pages than are read.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer has more than {PRICE_PAGES_MAX} pages")]
+struct TooManyPages;
 
 fn failed<E: Error + Send + Sync + 'static>(action: &'static str) -> impl Fn(E) -> AwsError {
     move |error| AwsError::Call { action, source: error.into() }

@@ -39,6 +39,14 @@ impl Hardware {
             && more - less <= more / 1_000 * MEMORY_DIFFERENCE
     }
 
+    /// Whether nodes of the two types have the same architecture, and equally many accelerators of
+    /// one kind.
+    pub(super) fn has_like_devices(&self, other: &Self) -> bool {
+        let Self { architecture, accelerators, accelerator_kind, .. } = self;
+        (architecture, accelerators) == (&other.architecture, &other.accelerators)
+            && (*accelerators == 0 || accelerator_kind == &other.accelerator_kind)
+    }
+
     pub(super) fn of(info: &InstanceTypeInfo) -> Self {
         let vcpus = count(info.v_cpu_info().and_then(VCpuInfo::default_v_cpus));
         let mib = info.memory_info().and_then(MemoryInfo::size_in_mib);

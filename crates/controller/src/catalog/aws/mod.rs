@@ -44,6 +44,7 @@ pub use self::found::Found;
 pub use self::prices::PriceReader;
 pub use self::problem::{GroupFault, GroupProblem};
 
+use self::activities::Closed;
 use self::eks::{Description, ManagedGroup};
 use self::hardware::Hardware;
 use self::launch::{Configuration, InstanceTemplate, Origin, TemplateKey};
@@ -79,6 +80,8 @@ pub struct AwsCatalog {
     /// Launch template versions that were read. Numbered versions do not change. `$Latest` and
     /// `$Default` are read at every refresh.
     templates: BTreeMap<TemplateKey, InstanceTemplate>,
+    /// The groups in which AWS could launch no instance.
+    closed: Closed,
     /// Why the scaling activities could not be read in the last refresh.
     activities_failing: Option<String>,
     /// The managed node groups that were read, each with the number of refreshes since then.
@@ -99,6 +102,7 @@ impl AwsCatalog {
             calling: calls::GROUPS,
             hardware: BTreeMap::new(),
             templates: BTreeMap::new(),
+            closed: Closed::default(),
             activities_failing: None,
             managed: BTreeMap::new(),
         }
@@ -157,7 +161,9 @@ impl AwsCatalog {
             tracing::warn!(error, "scaling activities not read");
         }
         self.activities_failing = failing;
-        activities::closed(&read.unwrap_or_default(), clock::now())
+        // After a failure, the groups that are closed stay so.
+        self.closed.note(&read.unwrap_or_default());
+        self.closed.at(clock::now())
     }
 
     async fn read_templates(&mut self, wanted: BTreeSet<TemplateKey>) -> Result<(), AwsError> {

@@ -63,6 +63,12 @@ fn node_group(
     let (same_size, other_sizes): (Vec<String>, Vec<String>) = other_types
         .into_iter()
         .partition(|name| known.get(name).is_some_and(|other| other.is_like(hardware)));
+    let other_hardware =
+        |name: &&String| known.get(*name).is_some_and(|other| !other.has_like_devices(hardware));
+    let other_hardware: Vec<String> = other_sizes.iter().filter(other_hardware).cloned().collect();
+    if !other_hardware.is_empty() {
+        return Err(GroupFault::MixedHardware(other_hardware));
+    }
     faults.extend(hardware.unknown_maker.clone().map(GroupFault::UnknownAccelerator));
     let zone = match group.availability_zones() {
         [zone] => Some(zone.clone()),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use aws_sdk_ec2::types::SpotPrice;
 use chrono::{DateTime, TimeDelta, Utc};
 use embedder::MicroDollars;
-use instances::{AwsPrices, ListedPrice};
+use instances::AwsPrices;
 use serde::Deserialize;
 
 use super::calls::{Clients, TYPES_MAX};
@@ -50,7 +50,8 @@ impl PriceReader {
         wanted: &BTreeSet<String>,
         now: DateTime<Utc>,
     ) -> Vec<String> {
-        let wanted = || wanted.iter().take(WANTED_MAX);
+        let all = wanted;
+        let wanted = || all.iter().take(WANTED_MAX);
         let seconds = now.timestamp();
         let mut failures = Vec::new();
         let due: Vec<String> = prices.on_demand_due(wanted(), seconds).cloned().collect();
@@ -59,10 +60,9 @@ impl PriceReader {
                 match self.clients.products(of, &self.region, names).await {
                     Ok(products) => {
                         let listed = cheapest(&products);
-                        prices.on_demand.extend(names.iter().map(|name| {
-                            let micro_dollars = listed.get(name.as_str()).map(|price| price.0);
-                            (name.clone(), ListedPrice { micro_dollars, read: seconds })
-                        }));
+                        for name in names {
+                            prices.note_on_demand(name, listed.get(name).copied(), seconds);
+                        }
                     }
                     Err(error) => {
                         failures.push(chain(&error));
@@ -71,7 +71,8 @@ impl PriceReader {
                 }
             }
         }
-        let due: Vec<String> = prices.spot_due(wanted(), seconds).cloned().collect();
+        let spot = wanted().filter(|_| is_in_dollars(&self.region));
+        let due: Vec<String> = prices.spot_due(spot, seconds).cloned().collect();
         for names in due.chunks(TYPES_MAX) {
             match self.clients.spot_prices(names, now - SPOT_DAYS).await {
                 Ok(history) => {
@@ -87,7 +88,7 @@ impl PriceReader {
                 }
             }
         }
-        prices.forget_old(seconds);
+        prices.forget_old(all, seconds);
         failures
     }
 }
@@ -104,6 +105,12 @@ fn price_list_region(region: &str) -> Option<&'static str> {
         "us" | "ca" | "sa" | "mx" => Some("us-east-1"),
         _ => None,
     }
+}
+
+/// Whether the prices of a region are in dollars. Those of China are in yuan, and those of the
+/// European Sovereign Cloud in euros.
+fn is_in_dollars(region: &str) -> bool {
+    !["cn-", "eusc-"].iter().any(|area| region.starts_with(area))
 }
 
 /// A product of the price list, in the form `aws_v1`.

@@ -56,6 +56,12 @@ pub enum GroupFault {
         "it also launches instance types of other sizes than its first, so its placeholders have the size of the first, or of the smallest node that came: {}", .0.join(", ")
     )]
     MixedInstanceTypes(Vec<String>),
+    /// The group also launches these instance types, which have another architecture or other
+    /// accelerators than the first.
+    #[error(
+        "it also launches instance types of another architecture or with other accelerators than its first, so its placeholders would have no single size: {}", .0.join(", ")
+    )]
+    MixedHardware(Vec<String>),
     /// Only some of the group's instances are spot instances. It counts as on demand.
     #[error("only some of its instances are spot instances, so it counts as on demand")]
     PartlySpot,
@@ -89,6 +95,7 @@ impl GroupFault {
             Self::Undescribed(_) => "undescribed",
             Self::LaunchSuspended => "launch_suspended",
             Self::MixedInstanceTypes(_) => "mixed_instance_types",
+            Self::MixedHardware(_) => "mixed_hardware",
             Self::PartlySpot => "partly_spot",
             Self::UnknownAccelerator(_) => "unknown_accelerator",
             Self::MalformedTag { .. } => "malformed_tag",
@@ -104,6 +111,7 @@ impl GroupFault {
             | Self::NotInInstances
             | Self::LaunchTemplateGone { .. }
             | Self::LaunchConfigurationGone(_)
+            | Self::MixedHardware(_)
             | Self::UnknownInstanceType(_) => true,
             Self::TypeFromTable(_)
             | Self::Undescribed(_)

@@ -39,6 +39,7 @@ fn offers() -> Arc<Offers> {
         catalog: testkit::catalog_of([bucket]),
         groups: vec![vec![offer]],
         prices: Vec::new(),
+        ranking: Vec::new(),
         problems: vec![],
     })
 }
@@ -88,7 +89,7 @@ fn seen_of(offers: &Arc<Offers>, nodes: &[Value], pods: &[Value]) -> Seen {
     let set = Key { namespace: "prophet".into(), name: "set".into() };
     let places = BTreeMap::from([(set, (0, 0))]);
     let index = index(nodes, pods);
-    View::default().gather(&index, offers, &workloads, &places, &|_, _| false, (0, &[]))
+    View::default().gather(&index, offers, &workloads, &places, &|_, _| None, (0, &[]))
 }
 
 /// Checks whether a placeholder on a node counts.
@@ -285,7 +286,7 @@ fn check_cron(fired: Option<&str>, now: &str, expected: u64) {
         &offers(),
         &workloads,
         &Places::new(),
-        &|_, _| false,
+        &|_, _| None,
         (now, &lead_seconds),
     );
     assert_eq!(seen.cluster.announced.iter().map(|pods| pods.count).sum::<u64>(), expected);
@@ -327,7 +328,7 @@ fn a_cron_job_is_announced_within_the_lead_time_of_its_bucket() {
     let workloads = Workloads { priority_max: i32::MAX, ..Workloads::default() };
     let announced = |now: &str| {
         let now = now.parse::<chrono::DateTime<chrono::Utc>>().unwrap().timestamp();
-        let none = |_: BucketId, _: usize| false;
+        let none = |_: BucketId, _: usize| None;
         let window = (now, lead_seconds.as_slice());
         let seen =
             View::default().gather(&index, &offers, &workloads, &Places::new(), &none, window);
@@ -373,7 +374,7 @@ fn the_assigned_flavor_of_a_workload_decides_its_bucket() {
             index.flavors().insert(key, serde_json::from_value(flavor).unwrap());
         }
         index.announce("workloads", Key::default(), Some(workload(&flavors)));
-        let none = |_: BucketId, _: usize| false;
+        let none = |_: BucketId, _: usize| None;
         let window = (0, &[][..]);
         View::default().gather(&index, &offers, &workloads, &Places::new(), &none, window)
     };
@@ -425,7 +426,7 @@ fn a_job_with_indexes_is_a_gang_where_the_policy_says_so() {
         let mut index = Index::default();
         let spec = json!({"suspend": true, "completionMode": mode});
         index.announce("jobs", Key::default(), job("job", kind, &spec));
-        let none = |_: BucketId, _: usize| false;
+        let none = |_: BucketId, _: usize| None;
         let (offers, window) = (offers(), (0, &[][..]));
         let workloads = with_gang_jobs();
         let seen =
@@ -444,7 +445,7 @@ fn a_gang_of_a_job_is_counted_once() {
     let (mut index, mut view) = (Index::default(), View::default());
     let (offers, workloads) = (offers(), with_gang_jobs());
     let mut turn = |index: &Index, postpones: bool| {
-        let none = |_: BucketId, _: usize| false;
+        let none = |_: BucketId, _: usize| None;
         let seen = view.gather(index, &offers, &workloads, &Places::new(), &none, (0, &[]));
         let pods = |gang: &Gang| gang.requests.iter().map(|pods| pods.count).sum::<u64>();
         assert_eq!(seen.held_back, BTreeMap::new());
@@ -522,6 +523,7 @@ fn spot_offers() -> Arc<Offers> {
         // The spot bucket costs less, so it comes first.
         groups: vec![vec![offer], plain.groups[0].clone()],
         prices: Vec::new(),
+        ranking: Vec::new(),
         problems: vec![],
     })
 }
@@ -540,7 +542,7 @@ fn check_spot(spot_for: &SpotFor, labels: &Value, more: &Value, expected: Result
     let mut index = Index::new(workloads.label_keys().collect());
     index.apply_pod(&serde_json::from_value(pod).unwrap());
     let offers = spot_offers();
-    let none = |_: BucketId, _: usize| false;
+    let none = |_: BucketId, _: usize| None;
     let seen =
         View::default().gather(&index, &offers, &workloads, &BTreeMap::new(), &none, (0, &[]));
     let present = embedder::embed(&seen.cluster, &offers.catalog).present;
@@ -613,7 +615,7 @@ fn a_node_of_a_spot_bucket_counts_as_occupied_by_any_batch_pod() {
     let workloads = Workloads { priority_max: i32::MAX, ..Workloads::default() };
     let mut offers = (*spot_offers()).clone();
     offers.groups[0][0].pins.insert("karpenter.sh/capacity-type".into(), "spot".into());
-    let none = |_: BucketId, _: usize| false;
+    let none = |_: BucketId, _: usize| None;
     let seen = View::default().gather(
         &index,
         &Arc::new(offers),

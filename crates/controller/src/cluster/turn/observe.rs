@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use base::GIVE_UP;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use control::{Observed, TierArrival};
 use demand::record::PodStarts;
 use embedder::{Bucket, BucketId, Gang, PodRequest, Shape, VirtualInstance, virtual_instance};
@@ -45,7 +45,8 @@ impl PolicyController {
         let launches = if blind {
             Vec::new()
         } else {
-            self.ended_launches(&world, &places, settings, offers, now)
+            let backoffs = self.backoffs(&world, context, offers, now);
+            self.ended_launches(&world, &places, settings, (offers, &backoffs), context, now)
         };
         let backoffs = self.backoffs(&world, context, offers, now);
         let mut seen = self.gather(&world, &places, settings, offers, &backoffs, now);
@@ -136,13 +137,24 @@ impl PolicyController {
         world: &World,
         places: &Places,
         settings: &PolicySettings,
-        offers: &Arc<Offers>,
+        (offers, backoffs): (&Arc<Offers>, &[Vec<Option<Backoff>>]),
+        context: &TurnContext<'_>,
         now: DateTime<Utc>,
     ) -> Vec<EndedLaunch> {
         let of = (&**offers, &settings.workloads);
         let scale_ups = &world.scale_ups;
+        // Where launches are reported to fail, one that takes longer than usual has failed.
+        let give_up = |bucket: usize, group: usize| {
+            let may_still_launch = |of: Backoff| of.may_still_launch;
+            if !backoffs[bucket][group].is_some_and(may_still_launch) {
+                return GIVE_UP;
+            }
+            let name = &offers.catalog.buckets()[bucket].groups[group].name;
+            let usual = self.launch_latencies.latency_seconds(name);
+            TimeDelta::seconds(usual.unwrap_or(context.config.launch_seconds)).min(GIVE_UP)
+        };
         let mut ended =
-            self.launch_tracker.ended(&world.index, places, of, scale_ups, GIVE_UP, now);
+            self.launch_tracker.ended(&world.index, places, of, scale_ups, &give_up, now);
         if settings.placeholders.kind == PlaceholderKind::CapacityBuffer {
             // The nodes that CapacityBuffers launched in time are not reported, so the nodes that
             // pods waited for would seem to be all launches.
@@ -179,7 +191,7 @@ impl PolicyController {
         backoffs: &[Vec<Option<Backoff>>],
         now: DateTime<Utc>,
     ) -> Seen {
-        let backs_off = |bucket: usize, group: usize| backoffs[bucket][group].is_some();
+        let backs_off = |bucket: usize, group: usize| backoffs[bucket][group];
         let control = self.control.as_ref();
         let leads = control.map_or_else(Vec::new, |(config, _)| {
             config.leads.iter().map(|lead| lead.seconds).collect()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use embedder::CatalogError;
 
 use super::PolicyController;
-use crate::catalog::offers;
+use crate::catalog::{Pricing, offers};
 use crate::cluster::settings::PolicySettings;
 use crate::cluster::turn_input::TurnContext;
 use crate::outcome::{Cause, Faults};
@@ -38,7 +38,9 @@ impl PolicyController {
             faults.add(Cause::OverlappingBuckets, message);
         }
         let daemons = world.index.daemons();
-        match offers(&ours, nodes, &daemons, (&comparison, &config.pricing(&world)), sizes) {
+        let last = self.offers.as_ref().map(|offers| offers.by_name());
+        let pricing = Pricing { last: last.as_ref(), ..config.pricing(&world) };
+        match offers(&ours, nodes, &daemons, (&comparison, &pricing), sizes) {
             Ok(made) => {
                 if self.offers.as_deref() != Some(&made) {
                     self.offers = Some(Arc::new(made));
