@@ -94,7 +94,10 @@ impl Documents {
         let Some(kind) = kind(value) else {
             return match self.kind {
                 // A document may have others beside the jobs, such as bookmarks.
-                Some(_) => Ok(self.notes.not_jobs += 1),
+                Some(_) => {
+                    self.notes.not_jobs += 1;
+                    Ok(())
+                }
                 None => Err(DocumentFault::Unknown(hint(value).to_owned())),
             };
         };

@@ -197,8 +197,8 @@ impl FromStr for Mapping {
             };
             match key {
                 "delimiter" => {
-                    let named = Delimiter::NAMED.iter().find(|(name, _)| *name == value);
-                    let Some((_, delimiter)) = named else {
+                    let found = Delimiter::NAMED.iter().find(|(name, _)| *name == value);
+                    let Some((_, delimiter)) = found else {
                         let names = Delimiter::NAMED.map(|(name, _)| name).join(", ");
                         return fault(format!("delimiter {value:?} is none of {names}"));
                     };

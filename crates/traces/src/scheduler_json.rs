@@ -64,7 +64,7 @@ pub(super) fn slurm(job: &Value) -> Result<Row, TraceFault> {
     if elapsed == 0 {
         return Ok(Row::NeverRan);
     }
-    if unit == Resources::default() || nodes > UNITS_MAX as u64 {
+    if unit == Resources::default() || nodes as f64 > UNITS_MAX {
         return Ok(Row::NoSize);
     }
     let user = job.pointer("/user").or(job.pointer("/association/user"));

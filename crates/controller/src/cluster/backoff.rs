@@ -31,5 +31,5 @@ pub(super) fn backoff<'a>(
     };
     let may_still_launch = failed.is_none() && !of_autoscaler;
     let is_in_one = until.is_some() || members.iter().all(is_closed);
-    is_in_one.then_some(Backoff { until, may_still_launch })
+    is_in_one.then_some(Backoff { may_still_launch, until })
 }

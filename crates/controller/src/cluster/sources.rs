@@ -49,7 +49,7 @@ pub(super) fn follow_groups(
     tokio::spawn(async move {
         loop {
             let (version, failing) = (groups.version, groups.failing.clone());
-            let closed = groups.closed.clone();
+            let closed_before = groups.closed.clone();
             groups.refresh(&mut source, &placement_group_label).await;
             let first = !std::mem::replace(&mut groups.tried, true);
             if let Some(error) = &groups.failing {
@@ -58,8 +58,8 @@ pub(super) fn follow_groups(
             if groups.version != version {
                 tracing::info!(version = groups.version, "catalog changed");
             }
-            let closes = groups.closed != closed;
-            if first || groups.version != version || groups.failing != failing || closes {
+            let changed = groups.closed != closed_before;
+            if first || groups.version != version || groups.failing != failing || changed {
                 if sender.send(Arc::new(groups.clone())).is_err() {
                     return;
                 }

@@ -140,13 +140,11 @@ impl Claim {
         let Some(tried) = self.choices.get(ZONE).filter(|choice| choice.values().is_some()) else {
             return true;
         };
-        match group.labels.get(ZONE) {
-            Some(zone) => tried.allows(zone),
-            None => {
-                let zones = group.choices.get(ZONE).and_then(Choice::values);
-                zones.is_some_and(|mut zones| zones.all(|zone| tried.allows(zone)))
-            }
+        if let Some(zone) = group.labels.get(ZONE) {
+            return tried.allows(zone);
         }
+        let zones = group.choices.get(ZONE).and_then(Choice::values);
+        zones.is_some_and(|mut zones| zones.all(|zone| tried.allows(zone)))
     }
 }
 

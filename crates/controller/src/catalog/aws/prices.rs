@@ -94,7 +94,7 @@ impl PriceReader {
 }
 
 /// The region whose endpoint of the Price List service serves a region: one of three, or none for
-/// GovCloud, whose prices the table has, for China, whose prices are in yuan, and for isolated
+/// `GovCloud`, whose prices the table has, for China, whose prices are in yuan, and for isolated
 /// regions.
 fn price_list_region(region: &str) -> Option<&'static str> {
     let (area, rest) = region.split_once('-')?;
