@@ -91,16 +91,16 @@ impl AwsPrices {
         })
     }
 
-    /// Notes the on-demand price of an instance type, which was read at `now`. A price that is known
-    /// stays if none was found.
+    /// Notes the on-demand price of an instance type, which was read at `now`. A price that is
+    /// known stays if none was found.
     pub fn note_on_demand(&mut self, name: &str, price: Option<MicroDollars>, now: i64) {
         let known = self.on_demand.entry(name.to_owned()).or_default();
         known.micro_dollars = price.map(|price| price.0).or(known.micro_dollars);
         known.read = now;
     }
 
-    /// Notes the mean spot prices of an instance type, in millionths of a dollar by zone, which were
-    /// read at `now`. Prices that are known stay if none were found.
+    /// Notes the mean spot prices of an instance type, in millionths of a dollar by zone, which
+    /// were read at `now`. Prices that are known stay if none were found.
     pub fn note_spot(&mut self, name: &str, means: BTreeMap<String, u64>, now: i64) {
         let known = self.spot.entry(name.to_owned()).or_default();
         if !means.is_empty() {

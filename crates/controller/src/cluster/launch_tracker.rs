@@ -72,8 +72,8 @@ const SLACK: TimeDelta = TimeDelta::seconds(2);
 
 impl LaunchTracker {
     /// Returns the launches that ended since the last call. The launch of a placeholder that waits
-    /// for `give_up` or longer, by bucket and group, has failed. `scale_ups` has the beginning of the last scale-up of
-    /// each group, as far as it is known.
+    /// for `give_up` or longer, by bucket and group, has failed. `scale_ups` has the beginning of
+    /// the last scale-up of each group, as far as it is known.
     pub fn ended(
         &mut self,
         index: &Index,

@@ -21,8 +21,9 @@ pub(super) struct Closed(BTreeMap<String, DateTime<Utc>>);
 
 impl Closed {
     /// Notes the newest activities: a group whose newest launch that has ended failed is closed for
-    /// five minutes from then on, unless a launch that began later is in progress. Any cause counts:
-    /// no capacity, a quota or a faulty template. A group without activities stays as it is.
+    /// five minutes from then on, unless a launch that began later is in progress. Any cause
+    /// counts: no capacity, a quota or a faulty template. A group without activities stays as it
+    /// is.
     pub(super) fn note(&mut self, activities: &[Activity]) {
         let mut newest: BTreeMap<&str, Launch> = BTreeMap::new();
         for one in activities {

@@ -46,8 +46,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The most groups or instance types that AWS returns on one page.
 const PAGE: i32 = 100;
 
-/// Time limit of the call for scaling activities, which is optional: 5 seconds, so that it leaves time
-/// for the others of a refresh.
+/// Time limit of the call for scaling activities, which is optional: 5 seconds, so that it leaves
+/// time for the others of a refresh.
 const ACTIVITIES_DEADLINE: Duration = Duration::from_secs(5);
 
 /// The most spot prices that AWS returns on one page.
