@@ -14,7 +14,7 @@ use tests::wait;
 
 /// The longest wait for a condition. Karpenter batches pending pods for seconds, and checks for
 /// empty nodes every few seconds.
-const DEADLINE: Duration = Duration::from_mins(1);
+const DEADLINE: Duration = Duration::from_mins(2);
 
 #[tokio::test]
 async fn karpenter_launches_a_node_for_a_pending_pod_and_removes_it_afterwards() {

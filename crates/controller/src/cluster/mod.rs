@@ -126,7 +126,7 @@ use self::turn_input::{TurnContext, TurnInput};
 use self::yielding::{Relief, Yield, Yielding, relief};
 use crate::crd::{Mode, OverprovisioningPolicy};
 use crate::explain::{Explain, Reaction};
-use crate::observe::{Key, PodClass, ReadPrices, Shared, Watches, Workloads};
+use crate::observe::{Key, PodClass, Shared, Watches, Workloads};
 use crate::outcome::Outcome;
 use crate::writes::Writes;
 
@@ -232,7 +232,6 @@ impl Controller {
     /// Runs until `stop` completes. A turn that has begun is finished first.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         self.follow_prices(Some(Arc::clone(&self.leadership)));
-        let mut has_prices = false;
         let mut stop = std::pin::pin!(stop);
         let namespaces = self.config.scope.namespaces.clone();
         let mut switch = JoinSet::new();
@@ -252,10 +251,6 @@ impl Controller {
             }
             self.health.beat();
             if self.is_listed() && self.groups.borrow().is_read() && !self.read_labels() {
-                if !std::mem::replace(&mut has_prices, true) {
-                    // Those of before a restart are enough.
-                    self.wait_for_prices(|_| true).await;
-                }
                 let leads = self.leadership.leads();
                 self.explain.leads(leads);
                 self.turn(leads).await;
@@ -277,7 +272,7 @@ impl Controller {
             self.wait().await;
         }
         self.follow_prices(None);
-        self.wait_for_prices(|read| read.is_tried).await;
+        self.wait_for_prices().await;
         self.turn(false).await
     }
 
@@ -288,7 +283,7 @@ impl Controller {
     pub async fn catalog(&mut self) -> anyhow::Result<Offers> {
         self.wait().await;
         self.follow_prices(None);
-        self.wait_for_prices(|read| read.is_tried).await;
+        self.wait_for_prices().await;
         let groups = self.groups();
         let mut offers = self.all_offers(&groups)?;
         offers.problems.extend(groups.problems.iter().cloned());
@@ -315,14 +310,14 @@ impl Controller {
     }
 
     /// Waits for the prices of AWS for a while, if they are read.
-    async fn wait_for_prices(&mut self, is_enough: impl Fn(&ReadPrices) -> bool) {
+    async fn wait_for_prices(&mut self) {
         if self.config.price_reader.is_none() {
             return;
         }
         if let Ok(offers) = self.all_offers(&self.groups()) {
             note_types(&self.types_on_offer, [&offers]);
             let read = async {
-                while !self.shared.world().aws_prices.as_ref().is_some_and(&is_enough) {
+                while !self.shared.world().aws_prices.as_ref().is_some_and(|read| read.is_tried) {
                     self.shared.changed().await;
                 }
             };

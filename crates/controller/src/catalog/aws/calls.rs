@@ -36,6 +36,10 @@ pub const ACTIONS: [&str; 8] =
 /// at most 1, 2 and 4 seconds. After that the next refresh calls again.
 const ATTEMPTS_MAX: u32 = 4;
 
+/// The most attempts of a call of the Price List service, whose endpoint may be out of reach of a
+/// private network. Prices are read again after 15 minutes.
+const PRICE_ATTEMPTS_MAX: u32 = 2;
+
 /// Time limit of one attempt: 10 seconds, because AWS responds within seconds.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -238,7 +242,9 @@ impl Clients {
         names: &[String],
     ) -> Result<Vec<String>, AwsError> {
         let config = aws_sdk_pricing::config::Builder::from(&self.patient);
-        let client = aws_sdk_pricing::Client::from_conf(config.region(Region::new(of)).build());
+        let retries = RetryConfig::standard().with_max_attempts(PRICE_ATTEMPTS_MAX);
+        let config = config.region(Region::new(of)).retry_config(retries).build();
+        let client = aws_sdk_pricing::Client::from_conf(config);
         let filter = |field: &str, kind: FilterType, value: &str| {
             let filter = aws_sdk_pricing::types::Filter::builder();
             filter.field(field).r#type(kind).value(value).build()
