@@ -32,9 +32,9 @@ use crate::description_page::{description_page, number};
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
     /// Print the jobs, span, demand, arrivals, autocorrelation and tail of a log
-    Describe(DescribeArgs),
+    Describe(Box<DescribeArgs>),
     /// Print the ticks that a controller would have recorded, as CSV, to train models with
-    Ticks(TicksArgs),
+    Ticks(Box<TicksArgs>),
     /// Read the pods that ended from a Prometheus, as a job table
     #[cfg(feature = "kubernetes")]
     Fetch(FetchArgs),
