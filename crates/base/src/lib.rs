@@ -5,6 +5,7 @@
 //! tier.rs   bands of priority, each with its own cost of waiting
 //! days.rs   the seconds of a window of time, by day
 //! clock.rs  the only module that reads a clock
+//! pattern.rs  patterns of names, with stars
 //! quantity.rs  Kubernetes quantities, exact
 //! input/    files that users give: their kind, their text, errors in YAML
 //! ```
@@ -14,6 +15,7 @@
 pub mod clock;
 pub mod days;
 pub mod input;
+pub mod pattern;
 pub mod quantity;
 pub mod span;
 pub mod tier;
