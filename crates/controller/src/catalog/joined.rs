@@ -9,10 +9,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::alike::Comparison;
 use super::group::NodeGroup;
-use super::karpenter::{CAPACITY_LABEL, POOL_LABEL};
 use super::known::{Known, Sizes, known};
 use super::labels::{CAPACITY_LABELS, INSTANCE_TYPE_LABEL};
-use crate::observe::{NodeFacts, Nodes, Taint, is_passing};
+use crate::observe::{CAPACITY_LABEL, NodeFacts, Nodes, POOL_LABEL, Taint, is_passing};
 
 /// Adds to each group what its live and its former nodes show. Updates `sizes`.
 pub fn joined(

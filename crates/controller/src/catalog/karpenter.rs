@@ -14,16 +14,10 @@ use super::alike::Comparison;
 use super::group::{LaunchedBy, NodeGroup, OtherTypes, Pool};
 use super::labels::{INSTANCE_TYPE_LABEL, ZONE_LABELS, capacity_type};
 use super::type_labels::{is_known, labels_of_type};
-use crate::observe::{Choice, NodeClaim, NodeFacts, NodePool};
-
-/// Karpenter's label for the capacity type.
-pub(super) const CAPACITY_LABEL: &str = "karpenter.sh/capacity-type";
+use crate::observe::{CAPACITY_LABEL, Choice, NodeClaim, NodeFacts, NodePool, POOL_LABEL};
 
 /// The values of Karpenter's label for the capacity type.
 const CAPACITY_TYPES: [&str; 3] = ["on-demand", "reserved", "spot"];
-
-/// Karpenter's label for the pool of a node.
-pub const POOL_LABEL: &str = "karpenter.sh/nodepool";
 
 /// The share of CPU and memory that stays free in addition, in thousandths, until a NodeClaim shows
 /// Karpenter's estimate. Karpenter launches no node for a placeholder that exceeds its estimate,

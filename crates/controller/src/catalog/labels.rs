@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use embedder::CapacityType;
 
-/// The node label of the instance type.
-pub const INSTANCE_TYPE_LABEL: &str = "node.kubernetes.io/instance-type";
+pub use crate::observe::INSTANCE_TYPE_LABEL;
+use crate::observe::{CAPACITY_LABEL, ZONE_LABEL};
 
 /// Node labels of the capacity type, each with its values for spot and for on demand.
 pub(super) const CAPACITY_LABELS: [(&str, &str, &str); 2] = [
-    ("karpenter.sh/capacity-type", "spot", "on-demand"),
+    (CAPACITY_LABEL, "spot", "on-demand"),
     ("eks.amazonaws.com/capacityType", "SPOT", "ON_DEMAND"),
 ];
 
@@ -18,12 +18,12 @@ pub(super) const ZONE_LABELS: [&str; 4] = [
     "failure-domain.beta.kubernetes.io/zone",
     "topology.ebs.csi.aws.com/zone",
     "topology.k8s.aws/zone-id",
-    "topology.kubernetes.io/zone",
+    ZONE_LABEL,
 ];
 
 /// The node labels of the zone whose values are names of zones, such as `us-east-1a`.
 pub(super) const ZONE_NAME_LABELS: [&str; 2] =
-    ["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"];
+    [ZONE_LABEL, "failure-domain.beta.kubernetes.io/zone"];
 
 /// The node labels of the region, under their present and former names.
 pub(super) const REGION_LABELS: [&str; 2] =

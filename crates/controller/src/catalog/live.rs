@@ -8,7 +8,7 @@ use super::alike::{Comparison, names, plain_name};
 use super::group::{LaunchedBy, NodeGroup, OtherTypes};
 use super::karpenter;
 use super::labels::{INSTANCE_TYPE_LABEL, capacity_type};
-use crate::observe::{NodeFacts, NodePool, Nodes, is_passing};
+use crate::observe::{NodeFacts, NodePool, Nodes, POOL_LABEL, is_passing};
 
 /// The nodes of one instance type, capacity type and placement group that no taint and no label
 /// distinguishes: the bucket's name without parts, its parts, and the placement group.
@@ -84,7 +84,7 @@ impl Launchers<'_> {
     /// limits.
     fn describe(&self, group: &mut NodeGroup) {
         let Self { pools, with_size_classes, cluster_autoscaler } = self;
-        let pool = match group.labels.get(karpenter::POOL_LABEL) {
+        let pool = match group.labels.get(POOL_LABEL) {
             Some(name) => pools.get(name.as_str()).filter(|pool| pool.replicas.is_none()),
             None if pools.is_empty() || *cluster_autoscaler => return,
             None => None,

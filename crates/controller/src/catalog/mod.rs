@@ -36,7 +36,7 @@ pub use alike::{Comparison, label_of_part, named_parts};
 pub use described::file_groups;
 pub use group::{LaunchedBy, NodeGroup, OtherTypes, Pool};
 pub use joined::joined;
-pub use karpenter::{POOL_LABEL, is_flexible, pool_groups};
+pub use karpenter::{is_flexible, pool_groups};
 pub use known::{Known, Sizes};
 pub use labels::is_capacity_label;
 pub use labels::{INSTANCE_TYPE_LABEL, REGION_LABEL, capacity_type, spot_labels};

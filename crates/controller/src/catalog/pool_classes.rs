@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use embedder::Resources;
 use instances::{SizeClass, class_for, size_classes};
 
-use super::karpenter::{Launched, POOL_LABEL, admitted, choices, estimated, fixed, is_flexible};
-use crate::observe::{Choice, Daemon, NodePool, PodClass};
+use super::karpenter::{Launched, admitted, choices, estimated, fixed, is_flexible};
+use crate::observe::{Choice, Daemon, NodePool, POOL_LABEL, PodClass};
 
 /// The most size classes of a pool: eight, because each is a bucket with a forecast of its own.
 const CLASSES_MAX: usize = 8;

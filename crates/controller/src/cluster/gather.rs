@@ -9,13 +9,13 @@ use embedder::{
 };
 use placeholders::{GroupStanding, SharedLimit, Standing as PlaceholdersStanding};
 
-use crate::catalog::{LaunchedBy, Offer, Offers, POOL_LABEL, Pool};
-use crate::observe::Key;
+use crate::catalog::{LaunchedBy, Offer, Offers, Pool};
 use crate::observe::PodClass;
 use crate::observe::Schedule;
 use crate::observe::{ANNOUNCED_SECONDS, HeldBack, WaitingState, Workloads};
 use crate::observe::{Constraints, Device};
 use crate::observe::{Index, PlaceholderPod};
+use crate::observe::{Key, POOL_LABEL};
 use crate::observe::{NodeFacts, NodeSlot, OnNode, units};
 use crate::outcome::{Backoff, NoBucket, TierPods};
 

@@ -10,11 +10,11 @@ use instances::CatalogFile;
 use tokio::sync::watch;
 
 use crate::catalog::{
-    Comparison, Launchers, NodeGroup, Offers, POOL_LABEL, Pricing, Sizes, joined, live_groups,
-    offers, pool_groups,
+    Comparison, Launchers, NodeGroup, Offers, Pricing, Sizes, joined, live_groups, offers,
+    pool_groups,
 };
 use crate::causes::chain;
-use crate::observe::{Shared, World};
+use crate::observe::{POOL_LABEL, Shared, World};
 
 /// A source of groups of nodes.
 pub enum GroupSource {

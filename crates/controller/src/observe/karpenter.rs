@@ -15,6 +15,12 @@ use super::objects::Taint;
 use super::objects::{NodeTaint, Requirement, quantities};
 use super::requests::{kind_in, resources};
 
+/// Karpenter's label for the capacity type.
+pub const CAPACITY_LABEL: &str = "karpenter.sh/capacity-type";
+
+/// Karpenter's label for the pool of a node.
+pub const POOL_LABEL: &str = "karpenter.sh/nodepool";
+
 /// A `NodePool` of `karpenter.sh/v1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodePool {

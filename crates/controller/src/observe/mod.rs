@@ -68,10 +68,10 @@ pub use finished::FinishedPod;
 pub use follow::{Shared, WATCH_SECONDS};
 pub use held_back::HeldBack;
 pub use index::{Daemon, Index, Occurred, PlaceholderPod, Preempted, SCAN_SECONDS};
-pub use karpenter::{NodeClaim, NodePool};
+pub use karpenter::{CAPACITY_LABEL, NodeClaim, NodePool, POOL_LABEL};
 pub use measured::Measurement;
 pub(crate) use nodes::OnNode;
-pub use nodes::{NodeFacts, NodeId, NodeSlot, Nodes};
+pub use nodes::{INSTANCE_TYPE_LABEL, NodeFacts, NodeId, NodeSlot, Nodes, ZONE_LABEL};
 pub use objects::{
     BatchJob, CronJob, DaemonSet, JobSet, Key, KueueWorkload, Node, Pod, PodSpec, Requirement,
     Taint,

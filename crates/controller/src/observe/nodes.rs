@@ -13,6 +13,12 @@ use super::objects::{Node, is_true, since, time};
 use super::requests::{kind_in, resources};
 use super::taints::is_leaving;
 
+/// The node label of the instance type.
+pub const INSTANCE_TYPE_LABEL: &str = "node.kubernetes.io/instance-type";
+
+/// The node label of the zone.
+pub const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
+
 /// The index of a node in [`Nodes`]. An index is reused once its node is gone and no pod is bound
 /// to it.
 pub type NodeId = u32;

@@ -11,7 +11,8 @@ use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 
 use super::constraints::Choice;
-use super::karpenter::requirements;
+use super::karpenter::{CAPACITY_LABEL, POOL_LABEL, requirements};
+use super::nodes::{INSTANCE_TYPE_LABEL, ZONE_LABEL};
 use super::objects::{Event, InvolvedObject};
 
 /// The selector of the Events, as fields of Events.
@@ -32,11 +33,6 @@ const TRIED_MAX: usize = 60;
 /// The most claims that are remembered, and the most reports. A claim is deleted when its launch
 /// fails, and the Event may arrive later than that.
 const CLAIMS_MAX: usize = 1_000;
-
-const POOL: &str = "karpenter.sh/nodepool";
-const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
-const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
-const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// What Karpenter asked for: any of these instance types.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,12 +72,12 @@ impl Shortages {
         if self.claims.iter().any(|(known, _)| *known == name) {
             return;
         }
-        let Some(pool) = object.labels().get(POOL).cloned() else { return };
+        let Some(pool) = object.labels().get(POOL_LABEL).cloned() else { return };
         let choices = object.data.pointer("/spec/requirements").and_then(requirements);
         let choices = choices.unwrap_or_default();
-        let types = choices.get(INSTANCE_TYPE).and_then(Choice::values);
+        let types = choices.get(INSTANCE_TYPE_LABEL).and_then(Choice::values);
         let allows = |value: &&str| {
-            choices.get(CAPACITY_TYPE).is_none_or(|choice| choice.allows(&(*value).to_owned()))
+            choices.get(CAPACITY_LABEL).is_none_or(|choice| choice.allows(&(*value).to_owned()))
         };
         let bought = CAPACITY_TYPES.into_iter().find(allows);
         let (Some(capacity_type), true) =
@@ -112,8 +108,8 @@ impl Shortages {
     /// same pool, whose instance types together are all of the group's, failed in all zones of the
     /// group.
     pub fn closed_until(&self, group: &Launches<'_>, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let pool = group.labels.get(POOL)?;
-        let bought = group.labels.get(CAPACITY_TYPE);
+        let pool = group.labels.get(POOL_LABEL)?;
+        let bought = group.labels.get(CAPACITY_LABEL);
         let mut until = None;
         for name in group.instance_types {
             let failed = self.reported.iter().rev().find(|(at, claim)| {
@@ -123,7 +119,7 @@ impl Shortages {
                 };
                 *at + CLOSED > now
                     && claim.pool == *pool
-                    && can_be(INSTANCE_TYPE, Some(name))
+                    && can_be(INSTANCE_TYPE_LABEL, Some(name))
                     && bought.is_some_and(|bought| bought == claim.capacity_type)
                     && claim.tried_zones_of(group)
             });
@@ -137,13 +133,14 @@ impl Shortages {
 impl Claim {
     /// Whether the claim was for all zones in which the group starts nodes.
     fn tried_zones_of(&self, group: &Launches<'_>) -> bool {
-        let Some(tried) = self.choices.get(ZONE).filter(|choice| choice.values().is_some()) else {
+        let Some(tried) = self.choices.get(ZONE_LABEL).filter(|choice| choice.values().is_some())
+        else {
             return true;
         };
-        if let Some(zone) = group.labels.get(ZONE) {
+        if let Some(zone) = group.labels.get(ZONE_LABEL) {
             return tried.allows(zone);
         }
-        let zones = group.choices.get(ZONE).and_then(Choice::values);
+        let zones = group.choices.get(ZONE_LABEL).and_then(Choice::values);
         zones.is_some_and(|mut zones| zones.all(|zone| tried.allows(zone)))
     }
 }
@@ -169,7 +166,7 @@ mod tests {
     fn claim(name: &str, requirements: &Value) -> DynamicObject {
         serde_json::from_value(json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
-            "metadata": {"name": name, "labels": {POOL: "batch"}},
+            "metadata": {"name": name, "labels": {POOL_LABEL: "batch"}},
             "spec": {"requirements": requirements},
         }))
         .unwrap()
@@ -191,9 +188,9 @@ mod tests {
         bought: &str,
         zones: &[&str],
     ) -> Option<i64> {
-        let zone = requirements(&json!([{"key": ZONE, "operator": "In", "values": zones}]));
+        let zone = requirements(&json!([{"key": ZONE_LABEL, "operator": "In", "values": zones}]));
         let (labels, types) = (
-            [(POOL, "batch"), (CAPACITY_TYPE, bought)]
+            [(POOL_LABEL, "batch"), (CAPACITY_LABEL, bought)]
                 .map(|(key, value)| (key.to_owned(), value.to_owned()))
                 .into(),
             types.iter().map(ToString::to_string).collect(),
@@ -207,8 +204,8 @@ mod tests {
     #[test]
     fn a_group_is_closed_if_none_of_its_types_can_be_had() {
         let types =
-            |names: &[&str]| json!({"key": INSTANCE_TYPE, "operator": "In", "values": names});
-        let bought = |of: &str| json!({"key": CAPACITY_TYPE, "operator": "In", "values": [of]});
+            |names: &[&str]| json!({"key": INSTANCE_TYPE_LABEL, "operator": "In", "values": names});
+        let bought = |of: &str| json!({"key": CAPACITY_LABEL, "operator": "In", "values": [of]});
         let mut shortages = Shortages::default();
         shortages
             .note_claim(&claim("a", &json!([types(&["m5.xlarge", "m6i.xlarge"]), bought("spot")])));
@@ -221,7 +218,8 @@ mod tests {
         assert_eq!(of(&shortages, &["m5.xlarge", "m7i.xlarge"]), None);
         assert_eq!(closed_until(&shortages, &["m5.xlarge"], "on-demand", &[]), None);
         // Of several capacity types, spot is tried first.
-        let both = json!({"key": CAPACITY_TYPE, "operator": "In", "values": ["spot", "on-demand"]});
+        let both =
+            json!({"key": CAPACITY_LABEL, "operator": "In", "values": ["spot", "on-demand"]});
         shortages.note_claim(&claim("both", &json!([types(&["r5.xlarge"]), both])));
         shortages.note(&event("both", 1));
         assert_eq!(of(&shortages, &["r5.xlarge"]), Some(4));
@@ -238,14 +236,14 @@ mod tests {
         shortages.note(&event("a", 1));
         shortages.note_claim(&claim(
             "a",
-            &json!([{"key": CAPACITY_TYPE, "operator": "In", "values": ["spot"]}]),
+            &json!([{"key": CAPACITY_LABEL, "operator": "In", "values": ["spot"]}]),
         ));
         assert_eq!(closed_until(&shortages, &["m5.xlarge"], "spot", &[]), Some(4));
-        // A claim of three minutes ago says nothing any more.
+        // A report of three minutes ago does not count.
         let mut old = Shortages::default();
         old.note_claim(&claim(
             "a",
-            &json!([{"key": CAPACITY_TYPE, "operator": "In", "values": ["spot"]}]),
+            &json!([{"key": CAPACITY_LABEL, "operator": "In", "values": ["spot"]}]),
         ));
         old.note(&event("a", -1));
         assert_eq!(closed_until(&old, &["m5.xlarge"], "spot", &[]), None);
@@ -255,8 +253,8 @@ mod tests {
     fn a_claim_for_one_zone_closes_only_groups_of_that_zone() {
         let mut shortages = Shortages::default();
         let zone = json!([
-            {"key": ZONE, "operator": "In", "values": ["a", "b"]},
-            {"key": CAPACITY_TYPE, "operator": "In", "values": ["spot"]},
+            {"key": ZONE_LABEL, "operator": "In", "values": ["a", "b"]},
+            {"key": CAPACITY_LABEL, "operator": "In", "values": ["spot"]},
         ]);
         shortages.note_claim(&claim("c", &zone));
         shortages.note(&event("c", 1));
@@ -273,7 +271,7 @@ mod tests {
         for name in 0..CLAIMS_MAX + 9 {
             shortages.note_claim(&claim(
                 &name.to_string(),
-                &json!([{"key": CAPACITY_TYPE, "operator": "In", "values": ["spot"]}]),
+                &json!([{"key": CAPACITY_LABEL, "operator": "In", "values": ["spot"]}]),
             ));
             shortages.note(&event(&name.to_string(), 1));
             shortages.note(&event("other", 1));
