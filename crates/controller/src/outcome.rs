@@ -80,7 +80,7 @@ pub struct Observation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backoff {
     /// Whether placeholders that wait may still get a node, because only a report of the last
-    /// minutes says that launches fail. Launches that began before may succeed.
+    /// minutes closed the group. Launches that began before may succeed.
     pub may_still_launch: bool,
     /// When it is tried again. `None` if only cluster-autoscaler knows.
     pub until: Option<DateTime<Utc>>,

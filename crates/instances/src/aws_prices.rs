@@ -68,27 +68,16 @@ impl AwsPrices {
         Self { region: region.to_owned(), ..Self::default() }
     }
 
-    /// The instance types among `wanted` whose on-demand price is to be read at `now`.
-    pub fn on_demand_due<'a>(
-        &'a self,
-        wanted: impl Iterator<Item = &'a String> + 'a,
-        now: i64,
-    ) -> impl Iterator<Item = &'a String> + 'a {
-        wanted.filter(move |name| {
-            let read = self.on_demand.get(*name).map(|price| price.read);
-            !is_current(read, now, LISTED_SECONDS)
-        })
+    /// Whether the on-demand price of an instance type is to be read at `now`.
+    pub fn is_on_demand_due(&self, name: &str, now: i64) -> bool {
+        let read = self.on_demand.get(name).map(|price| price.read);
+        !is_current(read, now, LISTED_SECONDS)
     }
 
-    /// The instance types among `wanted` whose spot prices are to be read at `now`.
-    pub fn spot_due<'a>(
-        &'a self,
-        wanted: impl Iterator<Item = &'a String> + 'a,
-        now: i64,
-    ) -> impl Iterator<Item = &'a String> + 'a {
-        wanted.filter(move |name| {
-            !is_current(self.spot.get(*name).map(|prices| prices.read), now, SPOT_SECONDS)
-        })
+    /// Whether the spot prices of an instance type are to be read at `now`.
+    pub fn is_spot_due(&self, name: &str, now: i64) -> bool {
+        let read = self.spot.get(name).map(|prices| prices.read);
+        !is_current(read, now, SPOT_SECONDS)
     }
 
     /// Notes the on-demand price of an instance type, which was read at `now`. A price that is
@@ -138,27 +127,29 @@ fn is_current(read: Option<i64>, now: i64, seconds: i64) -> bool {
     read.is_some_and(|read| (0..seconds).contains(&now.saturating_sub(read)))
 }
 
+/// Prices of eu-central-1, which does not sell m7i.xlarge, for tests.
+#[cfg(test)]
+pub(crate) fn of_europe() -> AwsPrices {
+    let listed = |micros| ListedPrice { micro_dollars: micros, read: 100 };
+    let spot = [("a".to_owned(), 60_000), ("b".to_owned(), 80_000)].into();
+    AwsPrices {
+        region: "eu-central-1".into(),
+        on_demand: [
+            ("m5.xlarge".to_owned(), listed(Some(230_000))),
+            ("m7i.xlarge".to_owned(), listed(None)),
+        ]
+        .into(),
+        spot: [("m5.xlarge".to_owned(), SpotPrices { micro_dollars: spot, read: 100 })].into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn prices() -> AwsPrices {
-        let listed = |micros| ListedPrice { micro_dollars: micros, read: 100 };
-        let spot = [("a".to_owned(), 60_000), ("b".to_owned(), 80_000)].into();
-        AwsPrices {
-            region: "eu-central-1".into(),
-            on_demand: [
-                ("m5.xlarge".to_owned(), listed(Some(230_000))),
-                ("m7i.xlarge".to_owned(), listed(None)),
-            ]
-            .into(),
-            spot: [("m5.xlarge".to_owned(), SpotPrices { micro_dollars: spot, read: 100 })].into(),
-        }
-    }
-
     #[test]
     fn a_price_that_is_not_found_again_stays() {
-        let mut prices = prices();
+        let mut prices = of_europe();
         prices.note_spot("m5.xlarge", BTreeMap::new(), 200);
         prices.note_on_demand("m5.xlarge", None, 200);
         prices.note_on_demand("m7i.xlarge", Some(MicroDollars(1)), 200);
@@ -170,14 +161,16 @@ mod tests {
 
     #[test]
     fn prices_are_read_again_once_they_are_old() {
-        let mut prices = prices();
+        let mut prices = of_europe();
         let wanted = ["m5.xlarge".to_owned(), "m7i.xlarge".to_owned()];
-        let on_demand = |prices: &AwsPrices, now| prices.on_demand_due(wanted.iter(), now).count();
+        let on_demand = |prices: &AwsPrices, now| {
+            wanted.iter().filter(|name| prices.is_on_demand_due(name, now)).count()
+        };
         assert_eq!(on_demand(&prices, 100 + LISTED_SECONDS - 1), 0);
         assert_eq!(on_demand(&prices, 100 + LISTED_SECONDS), 2);
         // The clock was set back.
         assert_eq!(on_demand(&prices, 99), 2);
-        assert_eq!(prices.spot_due(wanted.iter(), 101).count(), 1);
+        assert!(!prices.is_spot_due("m5.xlarge", 101) && prices.is_spot_due("m7i.xlarge", 101));
         let none = BTreeSet::new();
         prices.forget_old(&none, 100 + KEPT_SECONDS - 1);
         assert_eq!(prices.on_demand.len(), 2);

@@ -1,6 +1,6 @@
 //! The price of an instance, and where it comes from.
 //!
-//! In this order: what the operator pays (`prices`), the group's own price, what AWS says, the
+//! In this order: what the operator pays (`prices`), the group's own price, the prices of AWS, the
 //! table, and an estimate. Prices rank the buckets, weigh idling and enforce ceilings in dollars.
 
 use base::input::{self, YamlError};
@@ -311,7 +311,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::aws_prices::{ListedPrice, SpotPrices};
+    use crate::aws_prices::of_europe;
 
     fn bought(name: &str) -> Bought<'_> {
         Bought {
@@ -404,23 +404,8 @@ mod tests {
         assert!(estimate(none_alike).dollars() > 7.0 * 55.04 / 8.0);
     }
 
-    /// Prices of eu-central-1, which does not sell m7i.xlarge.
-    fn of_europe() -> AwsPrices {
-        let listed = |micro_dollars| ListedPrice { micro_dollars, read: 100 };
-        let spot = [("a".to_owned(), 60_000), ("b".to_owned(), 80_000)].into();
-        AwsPrices {
-            region: "eu-central-1".into(),
-            on_demand: [
-                ("m5.xlarge".to_owned(), listed(Some(230_000))),
-                ("m7i.xlarge".to_owned(), listed(None)),
-            ]
-            .into(),
-            spot: [("m5.xlarge".to_owned(), SpotPrices { micro_dollars: spot, read: 100 })].into(),
-        }
-    }
-
     #[test]
-    fn what_aws_says_precedes_the_table() {
+    fn prices_of_aws_precede_the_table() {
         use CapacityType::{OnDemand, Spot};
         use PriceSource::{OtherRegion, PriceList, SpotHistory, Table};
         let read = of_europe();

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_of_a_mapping_says_what_is_missing() {
+    fn a_fault_of_a_mapping_names_what_is_missing() {
         let table = [
             ("submit", r#""submit" is not PART=COLUMN, such as submit=Submit"#),
             ("runtime=a,cpu=b", "submit is missing, the time at which a job arrived"),

@@ -18,13 +18,12 @@ pub(super) fn slurm(job: &Value) -> Result<Row, TraceFault> {
         return Ok(if start > 0 { Row::Unfinished } else { Row::NeverRan });
     }
     let elapsed = time("/time/elapsed")?.unwrap_or_else(|| end.saturating_sub(start));
+    let lists = ["/tres/allocated", "/tres/requested"].iter();
+    let mut lists = lists.filter_map(|path| job.pointer(path)?.as_array());
+    let list = lists.find(|all| !all.is_empty()).map_or(&[][..], Vec::as_slice);
     let tres = |kind: &str, of: &str| {
-        let lists = ["/tres/allocated", "/tres/requested"];
-        let list = lists
-            .iter()
-            .find_map(|path| job.pointer(path)?.as_array().filter(|all| !all.is_empty()));
         let is = |one: &&Value| one["type"] == kind && (of.is_empty() || one["name"] == of);
-        list?.iter().find(is)?["count"].as_u64()
+        list.iter().find(is)?["count"].as_u64()
     };
     let required = |path| number(job, path, AMOUNT_MAX);
     let nodes = match tres("node", "") {
@@ -46,13 +45,9 @@ pub(super) fn slurm(job: &Value) -> Result<Row, TraceFault> {
     };
     // Slurm lists the sum beside each kind, or the kinds alone.
     let gpus = tres("gres", "gpu").unwrap_or_else(|| {
-        let lists = ["/tres/allocated", "/tres/requested"];
-        let list = lists
-            .iter()
-            .find_map(|path| job.pointer(path)?.as_array().filter(|all| !all.is_empty()));
         let is_gpu =
             |one: &&Value| one["name"].as_str().is_some_and(|name| name.starts_with("gpu:"));
-        let kinds = list.into_iter().flatten().filter(is_gpu);
+        let kinds = list.iter().filter(is_gpu);
         kinds.filter_map(|one| one["count"].as_u64()).fold(0, u64::saturating_add)
     });
     let unit = Resources {

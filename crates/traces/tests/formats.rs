@@ -1,5 +1,5 @@
-//! The files that users have: one row is one file, with the jobs that it gives, or the sentence
-//! that says what to do instead.
+//! The files that users have: one row is one file, with the jobs that it gives, or the error that
+//! names the command for a usable file.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

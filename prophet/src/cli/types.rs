@@ -92,7 +92,7 @@ impl Args {
             let reader = reader.context("no region")?;
             let mut prices = reader.none();
             let failures = reader.refresh(&mut prices, &names, base::clock::now()).await;
-            // The column of the source says which price comes from elsewhere.
+            // The column of the source shows which price comes from elsewhere.
             for failure in failures {
                 eprintln!("note: {failure}");
             }

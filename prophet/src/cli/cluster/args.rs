@@ -278,7 +278,7 @@ impl ClusterArgs {
             return Ok(None);
         }
         let reader = PriceReader::new(controller::catalog::aws::clients(None, None).await);
-        // Without a region, the calls for the groups fail, too, and their error says so.
+        // Without a region, the calls for the groups fail, too, with an error of their own.
         anyhow::ensure!(
             reader.is_some() || self.aws_prices.is_none(),
             "no region is configured for AWS, so its prices cannot be read: set AWS_REGION"

@@ -1,7 +1,7 @@
 //! The groups in which AWS could launch no instance, as their scaling activities show.
 //!
 //! cluster-autoscaler backs off from such a group once it has noticed, and writes that into its
-//! status. The activities say so at once, also where it writes no status.
+//! status. The activities show it at once, also where it writes no status.
 
 use std::collections::BTreeMap;
 

@@ -54,7 +54,8 @@ impl PriceReader {
         let wanted = || all.iter().take(WANTED_MAX);
         let seconds = now.timestamp();
         let mut failures = Vec::new();
-        let due: Vec<String> = prices.on_demand_due(wanted(), seconds).cloned().collect();
+        let due = wanted().filter(|name| prices.is_on_demand_due(name, seconds));
+        let due: Vec<String> = due.cloned().collect();
         if let Some(of) = price_list_region(&self.region) {
             for names in due.chunks(LISTED_AT_ONCE) {
                 match self.clients.products(of, &self.region, names).await {
@@ -71,8 +72,8 @@ impl PriceReader {
                 }
             }
         }
-        let spot = wanted().filter(|_| is_in_dollars(&self.region));
-        let due: Vec<String> = prices.spot_due(spot, seconds).cloned().collect();
+        let due = wanted().filter(|name| prices.is_spot_due(name, seconds));
+        let due: Vec<String> = due.filter(|_| is_in_dollars(&self.region)).cloned().collect();
         for names in due.chunks(TYPES_MAX) {
             match self.clients.spot_prices(names, now - SPOT_DAYS).await {
                 Ok(history) => {
