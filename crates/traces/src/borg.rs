@@ -9,15 +9,14 @@
 //! an alloc use the resources of the alloc, so they are omitted. The trace normalises requests to
 //! the largest machine, which this reader assumes to have [`CPU_MILLIS`] and [`MEMORY_BYTES`].
 
-use std::collections::HashMap;
-
-use embedder::{AcceleratorKind, Resources};
+use embedder::Resources;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::job::{Admits, Job, Work};
+use super::job::Job;
 use super::reader::{Notes, Reader, Row, TraceFault, json_problem};
+use super::task_events::{EventKind, TaskEvents};
 
 /// A request of 1.0 processors, in thousandths of a core: 96 cores. This is an assumption, because
 /// the trace does not disclose the true size.
@@ -48,18 +47,10 @@ struct Event {
     resource_request: Value,
 }
 
-struct Open {
-    submit: i64,
-    priority: i32,
-    unit: Resources,
-    /// Whether the task was scheduled. A later ENABLE is that of an evicted task, which is not new.
-    scheduled: bool,
-}
-
+/// The events of instances, and a line for each.
 #[derive(Default)]
 pub(super) struct Borg {
-    open: HashMap<(i64, i64), Open>,
-    last: i64,
+    events: TaskEvents,
 }
 
 impl Reader for Borg {
@@ -81,87 +72,32 @@ impl Reader for Borg {
             return Ok(Row::Blank);
         }
         check_time("time", time)?;
-        self.last = self.last.max(time);
-        let key = (id, index);
-        match kind(&event.kind)? {
-            Kind::Submit if self.open.contains_key(&key) => {}
-            Kind::Submit => {
-                let priority = integer("priority", &event.priority)?.unwrap_or(0);
-                let priority = i32::try_from(priority).unwrap_or(0);
-                let unit = request(&event.resource_request)?;
-                self.open.insert(key, Open { submit: time, priority, unit, scheduled: false });
-            }
-            Kind::Enable => {
-                if let Some(open) = self.open.get_mut(&key).filter(|open| !open.scheduled) {
-                    open.submit = time;
-                }
-            }
-            Kind::End => {
-                return Ok(self.open.remove(&key).map_or(Row::Blank, |open| row(key, &open, time)));
-            }
-            Kind::Schedule => {
-                if let Some(open) = self.open.get_mut(&key) {
-                    open.scheduled = true;
-                }
-            }
-            Kind::Other => {}
-        }
-        Ok(Row::Blank)
+        let priority = integer("priority", &event.priority)?.unwrap_or(0);
+        let request = || request(&event.resource_request);
+        self.events.note((id, index), time, kind(&event.kind)?, priority, request)
     }
 
     fn open_jobs(&self) -> usize {
-        self.open.len()
+        self.events.open_tasks()
     }
 
     fn finish(&mut self) -> Vec<Job> {
-        let last = self.last;
-        let mut open: Vec<_> = self.open.drain().collect();
-        open.sort_by_key(|(key, open)| (open.submit, *key));
-        let rows = open.into_iter().map(|(key, open)| row(key, &open, last));
-        rows.filter_map(|row| if let Row::Job(job) = row { Some(job) } else { None }).collect()
+        self.events.finish()
     }
 }
 
-fn row((id, index): (i64, i64), open: &Open, end: i64) -> Row {
-    let runtime = end.saturating_sub(open.submit) / 1_000_000;
-    if runtime <= 0 {
-        return Row::NeverRan;
-    }
-    if open.unit == Resources::default() {
-        return Row::NoSize;
-    }
-    let work = Work {
-        units: 1,
-        unit: open.unit,
-        accelerator_kind: AcceleratorKind::default(),
-        split: None,
-        admits: Admits::Assumed,
-    };
-    let name = format!("{id}/{index}").into();
-    let (user, submit) = (Box::default(), open.submit / 1_000_000);
-    Row::Job(Job { name, user, submit, runtime, priority: open.priority, work })
-}
-
-enum Kind {
-    Submit,
-    Enable,
-    Schedule,
-    End,
-    Other,
-}
-
-fn kind(value: &Value) -> Result<Kind, TraceFault> {
+fn kind(value: &Value) -> Result<EventKind, TraceFault> {
     let kind = match value {
         Value::String(name) => name.as_str(),
         _ => "",
     };
     match (kind, integer("type", value).ok().flatten()) {
-        ("SUBMIT", _) | (_, Some(0)) => Ok(Kind::Submit),
-        ("ENABLE", _) | (_, Some(2)) => Ok(Kind::Enable),
-        ("FAIL" | "FINISH" | "KILL" | "LOST", _) | (_, Some(5..=8)) => Ok(Kind::End),
-        ("SCHEDULE", _) | (_, Some(3)) => Ok(Kind::Schedule),
+        ("SUBMIT", _) | (_, Some(0)) => Ok(EventKind::Submit),
+        ("ENABLE", _) | (_, Some(2)) => Ok(EventKind::Enable),
+        ("FAIL" | "FINISH" | "KILL" | "LOST", _) | (_, Some(5..=8)) => Ok(EventKind::End),
+        ("SCHEDULE", _) | (_, Some(3)) => Ok(EventKind::Schedule),
         ("QUEUE" | "EVICT" | "UPDATE_PENDING" | "UPDATE_RUNNING", _)
-        | (_, Some(1 | 4 | 9 | 10)) => Ok(Kind::Other),
+        | (_, Some(1 | 4 | 9 | 10)) => Ok(EventKind::Other),
         _ => Err(TraceFault::new(
             "type",
             "expected an event type, 0 to 10 or its name",

@@ -4,16 +4,18 @@ use base::input::header_faults;
 use serde_json::Value;
 
 use super::columns::header;
+use super::documents::DocumentKind;
 use super::known_formats::KnownFormat;
 use super::mapped::Mapped;
 use super::mapping::Mapping;
 use super::reader::Reader;
-use super::{alibaba, borg, job_table, openb, philly, swf};
+use super::{alibaba, borg, google_2011, job_table, openb, philly, swf};
 
 /// The supported formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Microsoft Philly: `timestamp,duration,num_gpus,gpu_time,cluster`.
+    /// Jobs of Microsoft Philly in the table of Sia's artifact:
+    /// `timestamp,duration,num_gpus,gpu_time,cluster`.
     Philly,
     /// The Standard Workload Format, version 2.2.
     Swf,
@@ -23,14 +25,12 @@ pub enum Format {
     AlibabaTasks,
     /// Google's clusterdata-2019 event tables as JSON lines.
     Borg,
+    /// The task events of Google's clusterdata-2011.
+    Google2011,
     /// Prophet's job table. `docs/trace-format.md` specifies it.
     Table,
-    /// Pods or Jobs of Kubernetes, as `kubectl get --output json` prints them.
-    Kubernetes,
-    /// The jobs of `sacct --json`.
-    SlurmJson,
-    /// The job log of Microsoft Philly, in JSON.
-    PhillyJson,
+    /// JSON documents.
+    Documents(DocumentKind),
     /// A delimited file, by the mapping of its columns: its name if it is a known one.
     Mapped(Option<&'static str>),
     /// The finished pods of a history of Prophet. They are not in a file of jobs.
@@ -41,15 +41,14 @@ impl Format {
     /// The name of the format in reports.
     pub fn label(self) -> &'static str {
         match self {
-            Self::Philly => "Philly CSV",
+            Self::Philly => "Philly CSV of Sia",
             Self::Swf => "Standard Workload Format",
             Self::Openb => "Alibaba openb pods",
             Self::AlibabaTasks => "Alibaba batch tasks",
             Self::Borg => "Borg 2019 events",
+            Self::Google2011 => "Google 2011 task events",
             Self::Table => "job table",
-            Self::Kubernetes => "Kubernetes objects",
-            Self::SlurmJson => "Slurm sacct JSON",
-            Self::PhillyJson => "Philly job log",
+            Self::Documents(kind) => kind.label(),
             Self::Mapped(name) => name.unwrap_or("columns of --columns"),
             Self::History => "history of Prophet",
         }
@@ -72,6 +71,9 @@ pub(super) fn detect(first: &str, mapping: Option<&Mapping>) -> Result<Detected,
     }
     if is_event(first) {
         return Ok((Format::Borg, Box::new(borg::Borg::default()), false));
+    }
+    if google_2011::is_event(first) {
+        return Ok((Format::Google2011, Box::new(google_2011::Google2011::default()), false));
     }
     if is_swf(first) {
         return Ok((Format::Swf, Box::new(swf::Swf::default()), false));

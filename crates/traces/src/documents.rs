@@ -2,7 +2,9 @@
 //! those of a watch. Each element is read by itself, so the memory is that of the jobs.
 //!
 //! What the elements are is seen from the elements: pods and Jobs of Kubernetes
-//! (`kubernetes.rs`), jobs of Slurm and of Philly (`scheduler_json.rs`).
+//! (`kubernetes.rs`), series of Prometheus (`pod_metrics.rs`), allocations of `OpenCost`
+//! (`opencost.rs`), workflows of Argo (`argo.rs`), and jobs of Slurm, Ray and Philly
+//! (`scheduler_json.rs`).
 
 use std::io::Read;
 
@@ -12,24 +14,55 @@ use serde::de::{
 use serde_json::{Map, Value};
 
 use super::kubernetes::Objects;
+use super::opencost::{self, Allocations};
+use super::pod_metrics::PodMetrics;
 use super::reader::{Notes, Row, TraceFault, json_problem};
-use super::scheduler_json;
+use super::{argo, scheduler_json};
 
-/// What the elements of documents are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+/// What the elements of JSON documents are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DocumentKind {
+    /// Pods or Jobs of Kubernetes, as `kubectl get --output json` prints them.
+    #[default]
     Kubernetes,
+    /// Answers of Prometheus with the metrics of kube-state-metrics.
+    Prometheus,
+    /// The allocations of `OpenCost` by pod.
+    OpenCost,
+    /// Workflows of Argo.
+    Argo,
+    /// The jobs of `sacct --json`.
     Slurm,
+    /// The tasks of `ray list tasks --detail --format json`.
+    Ray,
+    /// The job log of Microsoft Philly.
     Philly,
+}
+
+impl DocumentKind {
+    /// The name of the format in reports.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Kubernetes => "Kubernetes objects",
+            Self::Prometheus => "Prometheus query_range",
+            Self::OpenCost => "OpenCost allocations",
+            Self::Argo => "Argo workflows",
+            Self::Slurm => "Slurm sacct JSON",
+            Self::Ray => "Ray tasks",
+            Self::Philly => "Philly job log",
+        }
+    }
 }
 
 /// The jobs of documents, and what was left out.
 #[derive(Default)]
 pub(super) struct Documents {
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<DocumentKind>,
     pub(super) notes: Notes,
     pub(super) jobs: Vec<super::job::Job>,
     objects: Objects,
+    metrics: PodMetrics,
+    allocations: Allocations,
     /// The number of elements so far.
     count: u64,
     lenient: bool,
@@ -73,7 +106,11 @@ impl Documents {
                 read => read.map_err(DocumentFault::Json)?,
             }
         }
-        for row in std::mem::take(&mut documents.objects).into_rows() {
+        documents.metrics.lacks().map_err(DocumentFault::Unknown)?;
+        let mut rows = std::mem::take(&mut documents.objects).into_rows();
+        rows.extend(std::mem::take(&mut documents.metrics).into_rows());
+        rows.extend(std::mem::take(&mut documents.allocations).into_rows());
+        for row in rows {
             documents.add(row);
         }
         if documents.kind.is_none() {
@@ -87,6 +124,11 @@ impl Documents {
         // Several lists in an array.
         if let Some(list) = LISTS.iter().find_map(|field| value.get(field)?.as_array()) {
             return list.iter().try_for_each(|value| self.element(value));
+        }
+        // The allocations of a window, by name.
+        if opencost::is_window(value) {
+            let all = value.as_object().into_iter().flatten();
+            return all.into_iter().try_for_each(|(_, value)| self.element(value));
         }
         self.count += 1;
         // An event of a watch.
@@ -102,13 +144,17 @@ impl Documents {
             };
         };
         self.kind.get_or_insert(kind);
-        let row = match kind {
-            Kind::Kubernetes => self.objects.note(value).map(|()| None),
-            Kind::Slurm => scheduler_json::slurm(value).map(Some),
-            Kind::Philly => scheduler_json::philly(value).map(Some),
+        let rows = match kind {
+            DocumentKind::Kubernetes => self.objects.note(value).map(|()| Vec::new()),
+            DocumentKind::Prometheus => self.metrics.note_series(value).map(|()| Vec::new()),
+            DocumentKind::OpenCost => self.allocations.note(value).map(|()| Vec::new()),
+            DocumentKind::Argo => argo::workflow(value, &mut self.notes),
+            DocumentKind::Slurm => scheduler_json::slurm(value).map(|row| vec![row]),
+            DocumentKind::Ray => scheduler_json::ray(value).map(|row| vec![row]),
+            DocumentKind::Philly => scheduler_json::philly(value).map(|row| vec![row]),
         };
-        match row {
-            Ok(row) => row.into_iter().for_each(|row| self.add(row)),
+        match rows {
+            Ok(rows) => rows.into_iter().for_each(|row| self.add(row)),
             Err(fault) if self.lenient => {
                 self.notes.bad_lines += 1;
                 let text = format!("element {}: {fault}", self.count);
@@ -116,7 +162,8 @@ impl Documents {
             }
             Err(fault) => return Err(DocumentFault::Element(self.count, fault)),
         }
-        if self.jobs.len() + self.objects.len() > self.most {
+        let open = self.objects.len() + self.metrics.len() + self.allocations.len();
+        if self.jobs.len() + open > self.most {
             return Err(DocumentFault::TooMany);
         }
         Ok(())
@@ -128,34 +175,42 @@ impl Documents {
 }
 
 /// What an element is. `None` if it is no job of a known form.
-fn kind(value: &Value) -> Option<Kind> {
+fn kind(value: &Value) -> Option<DocumentKind> {
     let has = |path: &str| value.pointer(path).is_some();
     let is_list = |path: &str| value.pointer(path).is_some_and(Value::is_array);
     let of_kind = |kind: &str| value.get("kind").is_none_or(|own| own == kind);
     if (of_kind("Pod") && is_list("/spec/containers"))
         || (of_kind("Job") && is_list("/spec/template/spec/containers"))
     {
-        Some(Kind::Kubernetes)
+        Some(DocumentKind::Kubernetes)
+    } else if has("/metric") && (is_list("/values") || is_list("/value")) {
+        Some(DocumentKind::Prometheus)
+    } else if has("/status/nodes") || has("/status/resourcesDuration") {
+        Some(DocumentKind::Argo)
+    } else if opencost::is_allocation(value) {
+        Some(DocumentKind::OpenCost)
     } else if has("/job_id") && has("/time") {
-        Some(Kind::Slurm)
+        Some(DocumentKind::Slurm)
+    } else if has("/required_resources") && has("/creation_time_ms") {
+        Some(DocumentKind::Ray)
     } else if has("/jobid") && has("/attempts") {
-        Some(Kind::Philly)
+        Some(DocumentKind::Philly)
     } else {
         None
     }
 }
 
-const UNKNOWN: &str = "the JSON has no jobs of a known form: pods (kubectl get pods --all-namespaces --output json), jobs of Slurm (sacct --json), Philly's job log, or Borg 2019 events, one per line; map the columns of a delimited file with --columns (docs/logs.md)";
+const UNKNOWN: &str = "the JSON has no jobs of a known form: pods (kubectl get pods --all-namespaces --output json), metrics of Prometheus, allocations of OpenCost, workflows of Argo, jobs of Slurm (sacct --json), tasks of Ray, Philly's job log, or Borg 2019 events, one per line; map the columns of a delimited file with --columns (docs/logs.md)";
 
 const EMPTY: &str = "the list is empty: no jobs were found where it was printed";
 
 /// What a user who has this element needs.
 fn hint(value: &Value) -> &'static str {
     let has = |path: &str| value.pointer(path).is_some();
-    if has("/resultType") || value.get("status").is_some_and(|status| status == "success") {
-        "an answer of Prometheus has one metric of the several that a job needs: prophet trace fetch --prometheus URL reads them (docs/logs.md)"
-    } else if has("/status/resourcesDuration") || has("/spec/templates") {
-        "a list of Argo workflows has no requests: print their pods with kubectl get pods --all-namespaces --selector workflows.argoproj.io/workflow --output json (docs/logs.md)"
+    if has("/spec/templates") || has("/spec/workflowSpec") {
+        "a template of Argo has no run: print the workflows with kubectl get workflows.argoproj.io --all-namespaces --output json, or their pods (docs/logs.md)"
+    } else if has("/submission_id") && has("/entrypoint") {
+        "a job of Ray does not list what its tasks request: print them with ray list tasks --detail --format json (docs/logs.md)"
     } else if has("/metadata") && has("/spec") {
         "the objects are neither pods nor Jobs: print the pods with kubectl get pods --all-namespaces --output json (docs/logs.md)"
     } else {
@@ -166,8 +221,9 @@ fn hint(value: &Value) -> &'static str {
 /// Parses a document, and gives each of its elements to a function.
 struct Document<'a, F>(&'a mut F);
 
-/// The lists of documents that have the elements: those of Kubernetes, and of Slurm.
-const LISTS: [&str; 2] = ["items", "jobs"];
+/// The lists of documents that have the elements: those of Kubernetes, of Slurm, and of Prometheus
+/// and `OpenCost`.
+const LISTS: [&str; 4] = ["items", "jobs", "data", "result"];
 
 /// The fields that decide what an element is, where it is a document by itself. Others may be
 /// large.

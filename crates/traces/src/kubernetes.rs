@@ -205,7 +205,7 @@ fn requests(spec: &Value) -> Result<(Resources, AcceleratorKind), TraceFault> {
     Ok((unit, kind))
 }
 
-fn is_accelerator(resource: &str) -> bool {
+pub(super) fn is_accelerator(resource: &str) -> bool {
     let vendors = [
         "nvidia.com/",
         "amd.com/",
@@ -261,7 +261,7 @@ impl Amounts {
 }
 
 /// The time of a field in Unix seconds. `None` if the object does not have it.
-fn time(object: &Value, path: &'static str) -> Result<Option<i64>, TraceFault> {
+pub(super) fn time(object: &Value, path: &'static str) -> Result<Option<i64>, TraceFault> {
     let Some(text) = object.pointer(path).and_then(Value::as_str) else { return Ok(None) };
     let at = DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp());
     let at = at.filter(|at| *at >= 0);

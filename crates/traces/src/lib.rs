@@ -12,11 +12,14 @@
 //! lines.rs       lines of a file, plain or gzip, of bounded length
 //! columns.rs     the columns of a CSV file by name; fields.rs: fields of a line
 //! documents.rs   logs that are JSON documents
-//! kubernetes.rs  pods and Jobs of Kubernetes; scheduler_json.rs: jobs of Slurm and Philly
+//! kubernetes.rs  pods and Jobs of Kubernetes; pod_metrics.rs: pods by their metrics
+//! opencost.rs    the allocations of OpenCost; argo.rs: workflows of Argo
+//! scheduler_json.rs  jobs of Slurm and Philly, and tasks of Ray
 //! mapping.rs     a mapping of columns to the parts of a job (mapped.rs: reads a file by it)
 //! known_formats.rs  the delimited files that are known by name, from formats.yaml
 //! times.rs       times of tables: seconds or dates
-//! alibaba.rs  borg.rs  openb.rs  philly.rs  swf.rs  job_table.rs    one file per format
+//! alibaba.rs  borg.rs  google_2011.rs  openb.rs  philly.rs  swf.rs  job_table.rs    one a format
+//! task_events.rs the tasks of a log of events, as Google publishes them
 //! machines.rs    the capacity of a cluster, from Borg's machine_events
 //! used.rs        what jobs used on average, from Borg's instance_usage
 //! usage/         readers of what containers use: a table, and Borg's instance_usage
@@ -30,6 +33,7 @@
 
 mod alibaba;
 mod allocation;
+mod argo;
 mod borg;
 mod columns;
 mod default_types;
@@ -38,6 +42,7 @@ mod detect;
 mod documents;
 mod fields;
 mod generate;
+mod google_2011;
 mod job;
 mod job_table;
 mod known_formats;
@@ -48,12 +53,15 @@ mod mapped;
 mod mapping;
 mod odd_units;
 mod openb;
+mod opencost;
 mod philly;
+mod pod_metrics;
 mod read;
 mod reader;
 mod scheduler_json;
 mod swf;
 mod tail;
+mod task_events;
 mod tiers;
 mod times;
 mod usage;
@@ -63,12 +71,14 @@ pub use allocation::{Allocation, TierAllocation};
 pub use default_types::default_types;
 pub use describe::{Description, InterArrival, LogTier, SchedulingDelay, TierDelays, describe};
 pub use detect::Format;
+pub use documents::DocumentKind;
 pub use generate::{Recipe, generate};
 pub use job::{Admits, Job, Work};
 pub use job_table::write as write_table;
 pub use machines::{Capacity, Machines};
 pub use mapping::{Mapping, MappingFault};
 pub use odd_units::odd_units;
+pub use pod_metrics::{PodMetric, PodMetrics};
 pub use read::{JOBS_MAX, Trace, TraceError, example, read};
 pub use reader::{Notes, TraceFault};
 pub use tail::{Consumption, Percentiles, Tail};

@@ -87,8 +87,12 @@ impl Mapped {
         let values = self.mapping.columns(part).iter();
         let mut values = values.filter_map(|column| {
             let text = self.field(&column.name, row)?;
-            // Slurm lists the trackable resources that a row has.
-            let has = column.unit != Unit::Tres || tres(part, text).is_some();
+            // A list has the resources that the row has.
+            let has = match column.unit {
+                Unit::Tres => tres(part, text).is_some(),
+                Unit::Nodes => nodes(part, text).is_some(),
+                Unit::Of(_) | Unit::Found => true,
+            };
             has.then_some((column, text))
         });
         values.next()
@@ -156,6 +160,7 @@ impl Mapped {
         let per = if column.per_pod { Per::Pod } else { Per::Job };
         let read = match column.unit {
             Unit::Tres => tres(part, text).map(|amount| (amount, per)),
+            Unit::Nodes => nodes(part, text).map(|amount| (amount, per)),
             Unit::Of(factor) if part == Part::Memory => sized(text).map(|(amount, suffix)| {
                 let amount = if suffix.has_unit { amount } else { amount * factor };
                 (amount, suffix.per.unwrap_or(per))
@@ -356,7 +361,7 @@ fn time(text: &str, unit: Unit, per_second: &mut Option<f64>) -> Result<i64, Str
         }
         let seconds = match unit {
             Unit::Of(seconds) => number * seconds,
-            Unit::Found | Unit::Tres => {
+            Unit::Found | Unit::Tres | Unit::Nodes => {
                 let all = [1.0, 1e3, 1e6, 1e9];
                 let likely = all.into_iter().find(|per| number / per <= SECONDS_MAX);
                 number / *per_second.get_or_insert(likely.unwrap_or(1.0))
@@ -457,6 +462,25 @@ fn sized(text: &str) -> Option<(f64, Suffix)> {
         _ => return None,
     };
     Some((amount * 1_024_f64.powi(power), Suffix { has_unit: !suffix.is_empty(), per }))
+}
+
+/// The amount of a part in a list of nodes of Torque: thousandths of a core, GPUs or nodes. An
+/// entry is a number of nodes or the name of one, with the processors (`ppn`) and GPUs of each.
+fn nodes(part: Part, text: &str) -> Option<f64> {
+    let entries = text.split('+').map(|entry| {
+        let (first, properties) = entry.split_once(':').unwrap_or((entry, ""));
+        let count = number(first.trim()).unwrap_or(1.0);
+        let each = |key: &str| {
+            let mut pairs = properties.split(':').filter_map(|pair| pair.split_once('='));
+            pairs.find(|(name, _)| *name == key).and_then(|(_, value)| number(value))
+        };
+        match part {
+            Part::Cpu => Some(count * each("ppn").unwrap_or(1.0) * 1e3),
+            Part::Gpus => each("gpus").map(|gpus| count * gpus),
+            _ => Some(count),
+        }
+    });
+    entries.flatten().reduce(|sum, next| sum + next)
 }
 
 /// The amount of a part among Slurm's trackable resources: thousandths of a core, bytes, GPUs or

@@ -48,6 +48,8 @@ pub(super) enum Unit {
     Of(f64),
     /// Slurm's trackable resources, such as `cpu=8,mem=32G,gres/gpu=2`.
     Tres,
+    /// A list of nodes as Torque writes it, such as `2:ppn=8:gpus=1+1:ppn=4`.
+    Nodes,
     /// A time whose unit is to be found.
     Found,
 }
@@ -61,6 +63,7 @@ fn units(part: Part) -> &'static [(&'static str, Unit)] {
             ("millicores", Unit::Of(1.0)),
             ("percent", Unit::Of(10.0)),
             ("tres", Unit::Tres),
+            ("nodes", Unit::Nodes),
         ],
         Part::Memory => &[
             ("B", Unit::Of(1.0)),
@@ -74,8 +77,13 @@ fn units(part: Part) -> &'static [(&'static str, Unit)] {
             ("TiB", Unit::Of(KIB * KIB * KIB * KIB)),
             ("tres", Unit::Tres),
         ],
-        Part::Gpus => &[("gpus", Unit::Of(1.0)), ("percent", Unit::Of(0.01)), ("tres", Unit::Tres)],
-        Part::Pods => &[("pods", Unit::Of(1.0)), ("tres", Unit::Tres)],
+        Part::Gpus => &[
+            ("gpus", Unit::Of(1.0)),
+            ("percent", Unit::Of(0.01)),
+            ("tres", Unit::Tres),
+            ("nodes", Unit::Nodes),
+        ],
+        Part::Pods => &[("pods", Unit::Of(1.0)), ("tres", Unit::Tres), ("nodes", Unit::Nodes)],
         Part::Runtime => &[
             ("s", Unit::Of(1.0)),
             ("ms", Unit::Of(1e-3)),
@@ -286,7 +294,10 @@ mod tests {
             ("submit=a,start=b,cpu=c", "runtime is missing, or start and end"),
             ("submit=a,runtime=b", "the size of a job is missing: cpu, memory or gpus"),
             ("submit=a,submit=b", "submit is given twice"),
-            ("cpu=a:GiB", r#"the unit "GiB" of a is none of cores, millicores, percent, tres"#),
+            (
+                "cpu=a:GiB",
+                r#"the unit "GiB" of a is none of cores, millicores, percent, tres, nodes"#,
+            ),
             (
                 "delimiter=x",
                 r#"delimiter "x" is none of comma, tab, pipe, colon, semicolon, space, keys"#,

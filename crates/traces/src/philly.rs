@@ -1,4 +1,5 @@
-//! Reads Microsoft Philly (Jeon et al., ATC '19): `timestamp,duration,num_gpus,gpu_time,cluster`.
+//! Reads jobs of Microsoft Philly (Jeon et al., ATC '19) in the table that the artifact of Sia
+//! (Jayaram Subramanya et al., SOSP '23) has: `timestamp,duration,num_gpus,gpu_time,cluster`.
 
 use chrono::NaiveDateTime;
 use embedder::{AcceleratorKind, Resources, Split};

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::detect::{Format, detect, is_document};
-use super::documents::{DocumentFault, Documents, Kind};
+use super::documents::{DocumentFault, Documents};
 use super::job::Job;
 use super::lines::Lines;
 use super::mapping::Mapping;
@@ -227,12 +227,7 @@ fn read_documents(
         DocumentFault::TooMany => TraceError::TooManyJobs { path: path.into(), line, most },
         fault => TraceError::Document { path: path.into(), problem: fault.to_string() },
     })?;
-    let format = match kind {
-        Some(Kind::Slurm) => Format::SlurmJson,
-        Some(Kind::Philly) => Format::PhillyJson,
-        Some(Kind::Kubernetes) | None => Format::Kubernetes,
-    };
-    trace(path, format, jobs, notes)
+    trace(path, Format::Documents(kind.unwrap_or_default()), jobs, notes)
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ pub struct Notes {
     pub not_jobs: u64,
     /// Pods that request a share of an accelerator, which counts as a whole accelerator.
     pub rounded_up: u64,
+    /// Jobs whose requests are estimated by what they used or held over time.
+    pub estimated: u64,
     /// Malformed lines that were skipped because the caller is lenient.
     pub bad_lines: u64,
     /// The message of the first malformed line.
@@ -100,14 +102,23 @@ pub(super) trait Reader {
 
 impl std::fmt::Display for Notes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { never_ran, unfinished, no_size, not_jobs, rounded_up, bad_lines, first_bad } =
-            self;
+        let Self {
+            never_ran,
+            unfinished,
+            no_size,
+            not_jobs,
+            rounded_up,
+            estimated,
+            bad_lines,
+            first_bad,
+        } = self;
         let counts = [
             (*never_ran, "never ran"),
             (*unfinished, "had not ended"),
             (*no_size, "without a size"),
             (*not_jobs, "rows that are no job"),
             (*rounded_up, "shares of an accelerator counted as whole ones"),
+            (*estimated, "with estimated requests"),
             (*bad_lines, "bad lines"),
         ];
         let parts: Vec<String> = counts

@@ -1,5 +1,5 @@
-//! Reads jobs of Slurm (`sacct --json`) and of Microsoft's Philly (`cluster_job_log`), each one an
-//! element of a JSON document.
+//! Reads jobs of Slurm (`sacct --json`) and of Microsoft's Philly (`cluster_job_log`), and tasks of
+//! Ray (`ray list tasks`), each one an element of a JSON document.
 
 use chrono::NaiveDateTime;
 use embedder::{AcceleratorKind, Resources, Split};
@@ -68,6 +68,52 @@ pub(super) fn slurm(job: &Value) -> Result<Row, TraceFault> {
     let runtime = i64::try_from(elapsed).unwrap_or(i64::MAX);
     let submit = i64::try_from(submit).unwrap_or(i64::MAX);
     let own = job["job_id"].to_string();
+    Ok(Row::Job(Job { name: own.into(), user: user.into(), submit, runtime, priority: 0, work }))
+}
+
+/// Reads a task of Ray. Its times are in milliseconds.
+pub(super) fn ray(task: &Value) -> Result<Row, TraceFault> {
+    // An actor holds its resources for longer than the task that creates it.
+    if task["type"].as_str().is_some_and(|kind| kind != "NORMAL_TASK") {
+        return Ok(Row::NotAJob);
+    }
+    let time = |path| {
+        let millis = number(task, path, SECONDS_MAX * 1e3)?.filter(|millis| *millis > 0);
+        Ok::<_, TraceFault>(millis.and_then(|millis| i64::try_from(millis / 1_000).ok()))
+    };
+    let (start, end) = (time("/start_time_ms")?, time("/end_time_ms")?);
+    let (Some(submit), Some(start)) = (time("/creation_time_ms")?, start) else {
+        return Ok(Row::NeverRan);
+    };
+    let Some(end) = end else { return Ok(Row::Unfinished) };
+    let runtime = end.saturating_sub(start);
+    let amount = |resource: &'static str, unit: f64| {
+        let amount = task["required_resources"][resource].as_f64().unwrap_or(0.0) * unit;
+        if !(0.0..=AMOUNT_MAX).contains(&amount) {
+            return Err(TraceFault::new(resource, "expected an amount", &amount.to_string()));
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the range is checked"
+        )]
+        Ok(amount.ceil() as u64)
+    };
+    let unit = Resources {
+        accelerators: amount("GPU", 1.0)?,
+        cpu_millis: amount("CPU", 1_000.0)?,
+        memory_bytes: amount("memory", 1.0)?,
+        ..Resources::default()
+    };
+    if runtime <= 0 {
+        return Ok(Row::NeverRan);
+    }
+    if unit == Resources::default() {
+        return Ok(Row::NoSize);
+    }
+    let text = |field: &'static str| name(field, task[field].as_str().unwrap_or_default());
+    let (own, user) = (text("task_id")?, text("job_id")?);
+    let work = work(1, unit, None);
     Ok(Row::Job(Job { name: own.into(), user: user.into(), submit, runtime, priority: 0, work }))
 }
 

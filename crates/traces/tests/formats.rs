@@ -251,6 +251,16 @@ fn accounting_of_other_schedulers_is_known_by_name() {
         "PBS accounting; 1 rows that are no job
 7.server of \"u\" at 1713406212 for 3000 s: 1 x 8000m 32768 MiB 2 nvidia.com/gpu",
     );
+    // Torque lists the nodes, by number or by name, with the processors and GPUs of each.
+    check(
+        "04/18/2024 03:10:12;E;8.server;user=u ctime=1713406212 qtime=1713406212 start=1713406812 end=1713409812 Resource_List.nodes=2:ppn=8:gpus=1 Resource_List.walltime=01:00:00
+04/18/2024 03:10:12;E;9.server;user=u ctime=1713406212 start=1713406812 end=1713409812 Resource_List.nodes=node1:ppn=4+1:ppn=2
+",
+        None,
+        "PBS accounting; nothing left out
+8.server of \"u\" at 1713406212 for 3000 s: 2 x 8000m 0 MiB 1 nvidia.com/gpu
+9.server of \"u\" at 1713406212 for 3000 s: 2 x 3000m 0 MiB",
+    );
     check(
         "\"JOB_NEW\" \"10.1\" 1713406212 7 1000 33554434 4 1713406212 0 0 0 \"u\" \"normal\"
 \"JOB_FINISH\" \"10.1\" 1713409812 7 1000 33554434 4 1713406212 0 0 1713406812 \"u\" \"normal\" \"select[type == any]\" \"\"
@@ -296,6 +306,118 @@ vm2 of \"s1\" at 300 for 600 s: 1 x 24000m 61035 MiB",
     );
 }
 
+/// An answer of Prometheus to the query for a metric of a pod.
+fn answer(metric: &str, labels: &str, value: &str) -> String {
+    format!(
+        r#"{{"status":"success","data":{{"resultType":"matrix","result":[{{"metric":{{"__name__":"{metric}","namespace":"batch","pod":"p1"{labels}}},"values":[[1706693400,"{value}"],[1706693460,"{value}"]]}}]}}}}"#
+    )
+}
+
+#[test]
+fn answers_of_prometheus_have_the_pods_once_all_metrics_are_there() {
+    let answers = [
+        answer("kube_pod_created", "", "1706693300"),
+        answer("kube_pod_start_time", "", "1.706693400e9"),
+        answer("kube_pod_completion_time", "", "1706697000"),
+        answer(
+            "kube_pod_container_resource_requests",
+            r#","container":"a","resource":"cpu""#,
+            "1.5",
+        ),
+        answer("kube_pod_container_resource_requests", r#","container":"b","resource":"cpu""#, "2"),
+        answer(
+            "kube_pod_container_resource_requests",
+            r#","container":"a","resource":"nvidia_com_gpu""#,
+            "1",
+        ),
+        // Other metrics, as of a query by a pattern.
+        answer("kube_pod_status_phase", r#","phase":"Running""#, "1"),
+        answer("kube_pod_info", r#","created_by_kind":"Job""#, "1"),
+    ];
+    check(
+        &answers.join("\n"),
+        None,
+        "Prometheus query_range; nothing left out
+p1 of \"batch\" at 1706693300 for 3600 s: 1 x 3500m 0 MiB 1 nvidia.com/gpu",
+    );
+    let bad = answers.join("\n").replace("\"1.5\"", "1.5");
+    let error = load(&bad, None, false).unwrap_err();
+    assert!(error.contains("column values: expected [TIME, \"NUMBER\"]"), "{error}");
+}
+
+#[test]
+fn allocations_of_opencost_have_pods_over_windows() {
+    let window = |number: u32, ends: &str| {
+        let pod = |name: &str, kind: &str, end: &str| {
+            format!(
+                r#""{name}":{{"name":"{name}","properties":{{"cluster":"c","namespace":"batch","pod":"{name}","controllerKind":"{kind}"}},"window":{{"start":"2024-01-0{number}T00:00:00Z","end":"2024-01-0{}T00:00:00Z"}},"start":"2024-01-0{number}T06:00:00Z","end":"{end}","minutes":60,"cpuCoreRequestAverage":2,"ramByteRequestAverage":1073741824,"gpuCount":1}}"#,
+                number + 1
+            )
+        };
+        let idle = r#""__idle__":{"name":"__idle__","properties":{"cluster":"c"},"start":"2024-01-01T00:00:00Z","end":"2024-01-02T00:00:00Z","minutes":1440}"#;
+        format!(
+            "{{{},{},{},{idle}}}",
+            pod("a", "job", ends),
+            pod("b", "daemonset", ends),
+            pod("c", "deployment", "2024-01-03T00:00:00Z")
+        )
+    };
+    check(
+        &format!(
+            r#"{{"code":200,"data":[{},{}]}}"#,
+            window(1, "2024-01-02T00:00:00Z"),
+            window(2, "2024-01-02T07:00:00Z")
+        ),
+        None,
+        "OpenCost allocations; 1 had not ended, 4 rows that are no job
+a of \"batch\" at 1704088800 for 90000 s: 1 x 2000m 1024 MiB 1 nvidia.com/gpu",
+    );
+}
+
+#[test]
+fn workflows_of_argo_have_the_requests_that_their_pods_held() {
+    check(
+        r#"{"kind":"WorkflowList","items":[
+{"metadata":{"name":"wf1","namespace":"n"},"status":{"startedAt":"2024-01-31T09:30:00Z","finishedAt":"2024-01-31T09:50:00Z","resourcesDuration":{"cpu":1200,"memory":2400},"nodes":{
+ "wf1":{"type":"DAG","startedAt":"2024-01-31T09:30:00Z","finishedAt":"2024-01-31T09:50:00Z"},
+ "wf1-1":{"type":"Pod","startedAt":"2024-01-31T09:30:00Z","finishedAt":"2024-01-31T09:40:00Z","resourcesDuration":{"cpu":1200,"memory":6000,"nvidia.com/gpu":600}},
+ "wf1-2":{"type":"Pod","startedAt":"2024-01-31T09:40:00Z"}}}},
+{"metadata":{"name":"wf2","namespace":"n"},"status":{"startedAt":"2024-01-31T09:30:00Z","finishedAt":"2024-01-31T09:50:00Z","resourcesDuration":{"cpu":1200,"memory":1200}}}]}"#,
+        None,
+        "Argo workflows; 1 had not ended, 2 with estimated requests
+wf1-1 of \"n\" at 1706693400 for 600 s: 1 x 2000m 1000 MiB 1 nvidia.com/gpu
+wf2 of \"n\" at 1706693400 for 1200 s: 1 x 1000m 100 MiB",
+    );
+}
+
+#[test]
+fn tasks_of_ray_have_what_they_require() {
+    check(
+        r#"[{"task_id":"t1","job_id":"01000000","state":"FINISHED","required_resources":{"CPU":1.5,"GPU":1.0},"creation_time_ms":1706693400000,"start_time_ms":1706693460000,"end_time_ms":1706693520500},
+{"task_id":"t2","job_id":"01000000","state":"PENDING_NODE_ASSIGNMENT","required_resources":{"CPU":1.0},"creation_time_ms":1706693400000,"start_time_ms":null,"end_time_ms":null}]"#,
+        None,
+        "Ray tasks; 1 never ran
+t1 of \"01000000\" at 1706693400 for 60 s: 1 x 1500m 0 MiB 1 nvidia.com/gpu",
+    );
+}
+
+#[test]
+fn events_of_google_2011_are_tasks() {
+    check(
+        "600000000,,3418309,0,,0,70s3v5qRyCO/1PCdI6fVXnrW8FU/w+5CKRSa72xgcIo=,3,9,0.125,0.0625,0.0004244,0
+601000000,,3418309,1,,0,70s3v5qRyCO/1PCdI6fVXnrW8FU/w+5CKRSa72xgcIo=,3,9,0.125,0.0625,0.0004244,
+602000000,,3418309,0,4155527081,1,70s3v5qRyCO/1PCdI6fVXnrW8FU/w+5CKRSa72xgcIo=,3,9,0.125,0.0625,0.0004244,0
+700000000,,3418309,0,4155527081,2,70s3v5qRyCO/1PCdI6fVXnrW8FU/w+5CKRSa72xgcIo=,3,9,0.125,0.0625,0.0004244,0
+700000000,,3418309,0,,0,70s3v5qRyCO/1PCdI6fVXnrW8FU/w+5CKRSa72xgcIo=,3,9,0.125,0.0625,0.0004244,0
+900000000,,3418309,0,4155527081,4,70s3v5qRyCO/1PCdI6fVXnrW8FU/w+5CKRSa72xgcIo=,3,9,0.125,0.0625,0.0004244,0
+",
+        None,
+        "Google 2011 task events; nothing left out
+3418309/0 of \"\" at 600 for 300 s: 1 x 12000m 24576 MiB
+3418309/1 of \"\" at 601 for 299 s: 1 x 12000m 24576 MiB",
+    );
+}
+
 #[test]
 fn a_mapping_reads_every_delimited_file() {
     let expected = |name: &str| {
@@ -332,13 +454,18 @@ fn a_mapping_reads_every_delimited_file() {
 #[test]
 fn what_lacks_the_jobs_is_answered_with_the_command_that_has_them() {
     let table = [
+        (r#"{"status":"success","data":{"resultType":"matrix","result":[]}}"#, "the list is empty"),
         (
-            r#"{"status":"success","data":{"resultType":"matrix","result":[]}}"#,
-            "an answer of Prometheus has one metric of the several that a job needs",
+            r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"kube_pod_container_resource_requests","namespace":"batch","pod":"p1","resource":"cpu"},"values":[[1706693400,"4"]]}]}}"#,
+            "the answers of Prometheus have kube_pod_container_resource_requests, and a job needs kube_pod_created, kube_pod_start_time, kube_pod_completion_time: put their answers into one file, or read them with prophet trace fetch --prometheus URL",
         ),
         (
-            r#"{"kind":"WorkflowList","items":[{"metadata":{"name":"wf1"},"status":{"resourcesDuration":{"cpu":1200}}}]}"#,
-            "a list of Argo workflows has no requests",
+            r#"{"kind":"WorkflowTemplateList","items":[{"metadata":{"name":"wf1"},"spec":{"templates":[]}}]}"#,
+            "a template of Argo has no run",
+        ),
+        (
+            r#"[{"submission_id":"raysubmit_1","entrypoint":"python train.py","start_time":1}]"#,
+            "a job of Ray does not list what its tasks request: print them with ray list tasks",
         ),
         (
             "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)\n",

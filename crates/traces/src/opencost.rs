@@ -1,0 +1,118 @@
+//! Reads the allocations of `OpenCost` by pod, as its API answers them
+//! (`/allocation?aggregate=pod`).
+//!
+//! A pod that several windows have is one job, from its first start to its last end.
+
+use std::collections::BTreeMap;
+
+use embedder::{AcceleratorKind, Resources};
+use serde_json::Value;
+
+use super::job::{Admits, Job, Work};
+use super::kubernetes::time;
+use super::reader::{AMOUNT_MAX, Row, TraceFault, name};
+
+/// A pod: its cluster, its namespace and its name.
+type Key = [String; 3];
+
+/// The pods of all windows.
+#[derive(Default)]
+pub(super) struct Allocations {
+    pods: BTreeMap<Key, Seen>,
+    /// The end of the last window.
+    until: i64,
+    /// Allocations that are no pod, and pods that run on each node.
+    others: u64,
+}
+
+struct Seen {
+    start: i64,
+    end: i64,
+    unit: Resources,
+}
+
+/// Whether a value is the allocation of something.
+pub(super) fn is_allocation(value: &Value) -> bool {
+    ["properties", "minutes", "start", "end"].iter().all(|field| value.get(field).is_some())
+}
+
+/// Whether a value has allocations by name.
+pub(super) fn is_window(value: &Value) -> bool {
+    let first = value.as_object().and_then(|all| all.values().next());
+    first.is_some_and(is_allocation)
+}
+
+impl Allocations {
+    /// The number of pods.
+    pub(super) fn len(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// Notes the allocation of a pod in a window.
+    pub(super) fn note(&mut self, value: &Value) -> Result<(), TraceFault> {
+        let property = |field: &str| value["properties"][field].as_str().unwrap_or_default();
+        let (start, end) = (time(value, "/start")?, time(value, "/end")?);
+        self.until = self.until.max(time(value, "/window/end")?.or(end).unwrap_or(0));
+        let kind = property("controllerKind").to_lowercase();
+        let (Some(start), Some(end)) = (start, end) else { return Ok(()) };
+        if property("pod").is_empty() || kind == "daemonset" {
+            self.others += 1;
+            return Ok(());
+        }
+        name("properties.pod", property("pod"))?;
+        name("properties.namespace", property("namespace"))?;
+        let amount = |field: &'static str, unit: f64| {
+            let amount = value[field].as_f64().unwrap_or(0.0) * unit;
+            if !(0.0..=AMOUNT_MAX).contains(&amount) {
+                return Err(TraceFault::new(field, "expected an amount", &amount.to_string()));
+            }
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "the range is checked"
+            )]
+            Ok(amount.round() as u64)
+        };
+        let unit = Resources {
+            accelerators: amount("gpuCount", 1.0)?,
+            cpu_millis: amount("cpuCoreRequestAverage", 1_000.0)?,
+            memory_bytes: amount("ramByteRequestAverage", 1.0)?,
+            ..Resources::default()
+        };
+        let key = [property("cluster"), property("namespace"), property("pod")];
+        let known = self.pods.entry(key.map(str::to_owned));
+        let known = known.or_insert(Seen { start, end, unit });
+        known.start = known.start.min(start);
+        known.end = known.end.max(end);
+        known.unit = known.unit.roof(unit);
+        Ok(())
+    }
+
+    /// The jobs, and the pods that ran until the end of the last window.
+    pub(super) fn into_rows(self) -> Vec<Row> {
+        let Self { pods, until, others } = self;
+        let row = |([_, namespace, pod], Seen { start, end, unit }): (Key, Seen)| {
+            let runtime = end.saturating_sub(start);
+            if end >= until {
+                return Row::Unfinished;
+            }
+            if runtime <= 0 {
+                return Row::NeverRan;
+            }
+            if unit == Resources::default() {
+                return Row::NoSize;
+            }
+            let accelerator_kind = match unit.accelerators {
+                0 => AcceleratorKind::default(),
+                _ => AcceleratorKind::new("nvidia.com/gpu"),
+            };
+            let work =
+                Work { units: 1, unit, accelerator_kind, split: None, admits: Admits::Assumed };
+            let (name, user) = (pod.into(), namespace.into());
+            Row::Job(Job { name, user, submit: start, runtime, priority: 0, work })
+        };
+        let mut rows: Vec<Row> = pods.into_iter().map(row).collect();
+        rows.extend((0..others).map(|_| Row::NotAJob));
+        rows
+    }
+}

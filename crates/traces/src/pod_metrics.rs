@@ -1,0 +1,212 @@
+//! Pods from the metrics of kube-state-metrics: a job is a pod that ended.
+
+use std::collections::BTreeMap;
+
+use embedder::{AcceleratorKind, Resources};
+use serde_json::Value;
+
+use super::job::{Admits, Job, Work};
+use super::reader::{Notes, Row, TraceFault, name};
+
+/// The names that kube-state-metrics gives to accelerators.
+const ACCELERATORS: [(&str, &str); 5] = [
+    ("nvidia_com_gpu", "nvidia.com/gpu"),
+    ("amd_com_gpu", "amd.com/gpu"),
+    ("habana_ai_gaudi", "habana.ai/gaudi"),
+    ("aws_amazon_com_neuron", "aws.amazon.com/neuron"),
+    ("google_com_tpu", "google.com/tpu"),
+];
+
+/// What a metric tells of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PodMetric {
+    /// `kube_pod_created`, in Unix seconds.
+    Created,
+    /// `kube_pod_container_state_started`, in Unix seconds.
+    Started,
+    /// `kube_pod_start_time`, in Unix seconds.
+    Scheduled,
+    /// `kube_pod_completion_time`, in Unix seconds.
+    Ended,
+    /// `kube_pod_info` of a pod that runs on each node.
+    Daemon,
+    /// `kube_pod_container_resource_requests`, of the resource in the label `resource`.
+    Requests,
+}
+
+impl PodMetric {
+    const NAMES: [(&str, Self); 6] = [
+        ("kube_pod_created", Self::Created),
+        ("kube_pod_container_state_started", Self::Started),
+        ("kube_pod_start_time", Self::Scheduled),
+        ("kube_pod_completion_time", Self::Ended),
+        ("kube_pod_info", Self::Daemon),
+        ("kube_pod_container_resource_requests", Self::Requests),
+    ];
+}
+
+/// A pod: its namespace, its name and its identity, which old versions do not export.
+type Key = (String, String, String);
+
+/// The pods that metrics tell of.
+#[derive(Default)]
+pub struct PodMetrics {
+    pods: BTreeMap<Key, Pod>,
+    /// Which metrics there were.
+    found: Vec<PodMetric>,
+}
+
+#[derive(Default)]
+struct Pod {
+    created: Option<i64>,
+    started: Option<i64>,
+    scheduled: Option<i64>,
+    ended: Option<i64>,
+    is_daemon: bool,
+    /// By container and resource.
+    requests: BTreeMap<(String, String), f64>,
+}
+
+impl PodMetrics {
+    /// The number of pods.
+    #[expect(clippy::len_without_is_empty, reason = "only the number is of use")]
+    pub fn len(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// Notes a value of a metric. `label` gives the labels of its series, or an empty text.
+    pub fn note(&mut self, metric: PodMetric, label: &dyn Fn(&str) -> String, value: f64) {
+        if !self.found.contains(&metric) {
+            self.found.push(metric);
+        }
+        if !(0.0..1e15).contains(&value) {
+            return;
+        }
+        let key = (label("namespace"), label("pod"), label("uid"));
+        let pod = self.pods.entry(key).or_default();
+        #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+        let at = value as i64;
+        match metric {
+            PodMetric::Created => pod.created = Some(at),
+            PodMetric::Started => pod.started = Some(pod.started.map_or(at, |known| known.min(at))),
+            PodMetric::Scheduled => pod.scheduled = Some(at),
+            PodMetric::Ended => pod.ended = pod.ended.max(Some(at)),
+            PodMetric::Daemon => pod.is_daemon = true,
+            PodMetric::Requests => {
+                let known = pod.requests.entry((label("container"), label("resource")));
+                let known = known.or_default();
+                *known = known.max(value);
+            }
+        }
+    }
+
+    /// Notes a series of an answer of Prometheus: its labels, and its values or its value.
+    pub(super) fn note_series(&mut self, series: &Value) -> Result<(), TraceFault> {
+        let label = |name: &str| series["metric"][name].as_str().unwrap_or_default().to_owned();
+        for column in ["namespace", "pod"] {
+            name(column, &label(column))?;
+        }
+        let own = label("__name__");
+        let metric = PodMetric::NAMES.iter().find(|(name, _)| *name == own).map(|(_, of)| *of);
+        let Some(metric) = metric else { return Ok(()) };
+        let of_daemon = ["DaemonSet", "Node"].contains(&label("created_by_kind").as_str());
+        if metric == PodMetric::Daemon && !of_daemon {
+            return Ok(());
+        }
+        let values = series["values"].as_array().into_iter().flatten();
+        for pair in values.chain(series.get("value")) {
+            let text = pair[1].as_str().unwrap_or_default();
+            let fault =
+                || TraceFault::new("values", "expected [TIME, \"NUMBER\"]", &pair.to_string());
+            self.note(metric, &label, text.parse().map_err(|_| fault())?);
+        }
+        Ok(())
+    }
+
+    /// Checks that the metrics without which there are no jobs were there.
+    ///
+    /// # Errors
+    /// One of them was not. The text names those that were.
+    pub(super) fn lacks(&self) -> Result<(), String> {
+        let has = |metric| self.found.contains(&metric);
+        let names = |wanted: &dyn Fn(PodMetric) -> bool| {
+            let names = PodMetric::NAMES.iter().filter(|(_, metric)| wanted(*metric));
+            names.map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+        };
+        let complete = has(PodMetric::Created)
+            && (has(PodMetric::Started) || has(PodMetric::Scheduled))
+            && has(PodMetric::Ended)
+            && has(PodMetric::Requests);
+        if self.found.is_empty() || complete {
+            return Ok(());
+        }
+        Err(format!(
+            "the answers of Prometheus have {}, and a job needs {}: put their answers into one file, or read them with prophet trace fetch --prometheus URL (docs/logs.md)",
+            names(&has),
+            names(&|metric| !has(metric)
+                && metric != PodMetric::Daemon
+                && metric != PodMetric::Started),
+        ))
+    }
+
+    /// The pods, each as a job or as the reason why it is left out.
+    pub(super) fn into_rows(self) -> impl Iterator<Item = Row> {
+        self.pods.into_iter().map(|(key, pod)| pod.row(key))
+    }
+
+    /// The jobs by submission. Notes what was left out.
+    pub fn into_jobs(self, notes: &mut Notes) -> Vec<Job> {
+        let mut jobs: Vec<Job> = self.into_rows().filter_map(|row| notes.count(row)).collect();
+        jobs.sort_by_key(|job| job.submit);
+        jobs
+    }
+}
+
+impl Pod {
+    fn row(self, (namespace, name, _): Key) -> Row {
+        let (unit, accelerator_kind) = self.unit();
+        let Self { created, started, scheduled, ended, is_daemon, .. } = self;
+        match (created, started.or(scheduled), ended) {
+            _ if is_daemon => Row::NotAJob,
+            (None, ..) | (_, None, _) => Row::NeverRan,
+            (.., None) => Row::Unfinished,
+            (_, Some(started), Some(ended)) if ended <= started => Row::NeverRan,
+            _ if unit == Resources::default() => Row::NoSize,
+            (Some(submit), Some(started), Some(ended)) => {
+                let work =
+                    Work { units: 1, unit, accelerator_kind, split: None, admits: Admits::Assumed };
+                let (name, user) = (name.into(), namespace.into());
+                let runtime = ended - started;
+                Row::Job(Job { name, user, submit, runtime, priority: 0, work })
+            }
+        }
+    }
+
+    /// The requests of all containers.
+    fn unit(&self) -> (Resources, AcceleratorKind) {
+        let sum = |of: &str| {
+            let all = self.requests.iter().filter(|((_, resource), _)| resource == of);
+            all.map(|(_, amount)| amount).sum::<f64>()
+        };
+        let accelerators = ACCELERATORS.iter().find(|(resource, _)| sum(resource) > 0.0);
+        let unit = Resources {
+            accelerators: accelerators.map_or(0, |(resource, _)| whole(sum(resource))),
+            cpu_millis: whole(sum("cpu") * 1_000.0),
+            memory_bytes: whole(sum("memory")),
+            ephemeral_bytes: whole(sum("ephemeral_storage")),
+            ..Resources::default()
+        };
+        let kind = accelerators
+            .map_or_else(AcceleratorKind::default, |(_, kind)| AcceleratorKind::new(kind));
+        (unit, kind)
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "values are from 0 to 10^18, and the cast saturates"
+)]
+fn whole(value: f64) -> u64 {
+    value.ceil() as u64
+}
