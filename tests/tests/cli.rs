@@ -593,7 +593,7 @@ fn ctrl_c_and_sigterm_end_a_command_at_once_and_leave_nothing_behind() {
     };
     // Each of these runs for minutes, or waits for standard input.
     let simulate = ["simulate", "--policies", "ensemble", "--replays", "100", "--out"];
-    check(&[&simulate[..], &[&path("existing")]].concat());
+    check(&[&simulate[..], &[&path("existing"), "--force"]].concat());
     check(&[&simulate[..], &[&path("new/folder")]].concat());
     check(&["backtest", "--seeds", "100", "--out", &path("new")]);
     check(&["simulate", "--trace", "-", "--out", &path("new")]);

@@ -1,7 +1,7 @@
 //! The demo and its dashboard, in a real browser.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -86,8 +86,9 @@ async fn the_page_draws_moves_and_survives_a_restart_without_console_errors() {
         .unwrap();
     browser.errors.clear();
     until(&mut browser, LIVE).await;
-    // Two policies, with curves in each plot, the band and the decisions.
-    until(&mut browser, "document.querySelectorAll('#curves svg path.line.strong').length === 4")
+    // Two policies, with curves in each plot, which is there for a wide and for a narrow screen;
+    // the band and the decisions.
+    until(&mut browser, "document.querySelectorAll('#curves svg path.line.strong').length === 8")
         .await;
     until(&mut browser, "document.querySelectorAll('#bucket svg path.band').length > 0").await;
     until(&mut browser, "document.querySelectorAll('#figures tbody tr').length === 7").await;
@@ -142,19 +143,37 @@ async fn the_page_draws_moves_and_survives_a_restart_without_console_errors() {
 }
 
 #[test]
-fn the_end_of_the_log_ends_the_demo_with_the_comparison() {
+fn the_demo_begins_with_the_comparison_and_stays_at_the_end_of_the_log() {
     let folder = tempfile::tempdir().unwrap();
     let log = log(folder.path()).display().to_string();
-    let fast =
-        ["demo", "--trace", &log, "--from", "3d", "--speed", "1e9", "--listen", "127.0.0.1:0"];
-    let (code, out, error) = run(&fast);
-    assert!(code == 0 && error.contains("the dashboard: http://127.0.0.1:"), "{out}{error}");
+    let arguments = ["demo", "--trace", &log, "--speed", "1e9", "--listen", "localhost:0"];
+    let mut command = prophet(&arguments);
+    let mut demo = Demo(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(demo.0.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let mut find = |text: &str| {
+        lines.find(|line| line.contains(text)).unwrap_or_else(|| panic!("{text} is not printed"))
+    };
+    // The rule of all commands for a log without a start.
+    find("without --from, the first half of the log, at most 14 days, warms up the forecasts");
+    let address = find("on the dashboard: http://127.0.0.1:");
+    find("the log has ended; the dashboard stays until Ctrl-C");
+    let (_, rest) = address.split_once("http://").unwrap();
+    let (address, _) = rest.split_once('/').unwrap();
+    let mut connection = std::net::TcpStream::connect(address).unwrap();
+    write!(connection, "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut page = String::new();
+    connection.read_to_string(&mut page).unwrap();
+    for text in ["With ensemble, jobs would have waited", "the run below is finished"] {
+        assert!(page.contains(text), "{text} is not in\n{page}");
+    }
+    let (code, out) = demo.interrupt();
+    assert_eq!(code, Some(0), "{out}");
     // The same jobs over the same window: the demo and `simulate` agree.
-    let (_, simulated, _) =
-        run(&["simulate", "--trace", &log, "--from", "3d", "--policies", "reactive,ensemble"]);
+    let (_, simulated, _) = run(&["simulate", "--trace", &log, "--policies", "reactive,ensemble"]);
     let rows = |text: &str| -> Vec<String> {
         let is_row = |line: &&str| line.starts_with("reactive ") || line.starts_with("ensemble ");
         text.lines().filter(is_row).map(str::to_owned).collect()
     };
+    assert!(!rows(&out).is_empty(), "{out}");
     assert_eq!(rows(&out), rows(&simulated), "{out}\n{simulated}");
 }

@@ -119,16 +119,17 @@ fn the_policies_of_the_pages_have_only_fields_of_the_schema() {
         }
         let page = fs::read_to_string(&path).unwrap();
         for block in page.split("```yaml\n").skip(1) {
-            let block = block.split("```").next().unwrap();
-            let value: Value = serde_saphyr::from_str(block)
-                .unwrap_or_else(|error| panic!("{}: {error}\n{block}", path.display()));
-            // The values of the chart contain policies.
-            let listed = value["policies"].as_array().cloned().unwrap_or_default();
-            let alone = value["kind"] == "OverprovisioningPolicy";
-            for policy in listed.iter().chain(alone.then_some(&value)) {
-                let name = format!("{}: spec", path.display());
-                unknown(&policy["spec"], &schema["properties"]["spec"], &name, &mut found);
-                policies += 1;
+            for document in block.split("```").next().unwrap().split("\n---\n") {
+                let value: Value = serde_saphyr::from_str(document)
+                    .unwrap_or_else(|error| panic!("{}: {error}\n{document}", path.display()));
+                // The values of the chart contain policies.
+                let listed = value["policies"].as_array().cloned().unwrap_or_default();
+                let alone = value["kind"] == "OverprovisioningPolicy";
+                for policy in listed.iter().chain(alone.then_some(&value)) {
+                    let name = format!("{}: spec", path.display());
+                    unknown(&policy["spec"], &schema["properties"]["spec"], &name, &mut found);
+                    policies += 1;
+                }
             }
         }
     }

@@ -273,6 +273,7 @@ fn the_artefacts_are_complete_and_equal_when_made_again() {
     let expected = [
         "SHA256SUMS".to_owned(),
         format!("prophet-{version}-crd.json"),
+        format!("prophet-{version}-krew.yaml"),
         format!("prophet-{version}-licences.txt"),
         format!("prophet-{version}-x86_64-unknown-linux-gnu.tar.gz"),
         format!("prophet-{version}.cdx.json"),

@@ -4,6 +4,7 @@
 //! Exit codes are 0 after success, 1 after a failure and 2 after wrong usage. Each error names the
 //! argument or the file, and what to do.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -73,7 +74,8 @@ fn the_table_names_the_price_of_waiting() {
 
 /// The generated page of the commands is the golden text of their help: another test compares it
 /// with `prophet reference`, and this one with what each command prints. The layout may differ,
-/// because clap prints a command whose options all have one paragraph in two columns.
+/// because clap prints a command whose options all have one paragraph in two columns, and options
+/// that an earlier command has are named below the block.
 #[test]
 fn every_help_has_the_words_of_the_reference_and_examples() {
     let page = include_str!("../../docs/reference/commands.md");
@@ -81,14 +83,35 @@ fn every_help_has_the_words_of_the_reference_and_examples() {
     assert!(sections.len() > 20, "the page has {} commands", sections.len());
     for section in sections {
         let (command, block) = section.split_once("\n\n```text\n").expect("a block");
-        let (expected, _) = block.split_once("\n```").expect("the end of the block");
+        let (expected, below) = block.split_once("\n```").expect("the end of the block");
         let arguments = command.strip_prefix("prophet").expect("a command of the program");
         let (code, help, error) = run_in(Path::new("."), &format!("{arguments} --help"));
         assert_eq!(code, 0, "{command}: {error}");
         // A variable that is not set has an equals sign and no value.
         let help = help.replace("=]", "]");
-        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(words(&help), words(expected), "{command}");
+        let named = below.split('`').filter_map(|word| word.strip_prefix("--"));
+        let named: BTreeSet<&str> = named.collect();
+        let described = options(expected);
+        assert!(described.is_disjoint(&named), "{command}: {described:?} and {named:?}");
+        assert_eq!(options(&help), &described | &named, "{command}");
+        let mut words = help.split_whitespace();
+        let missing = expected.split_whitespace().find(|word| !words.any(|other| other == *word));
+        assert_eq!(missing, None, "{command}:\n{help}");
         assert!(expected.contains("\nExample"), "{command} has no example");
     }
+}
+
+/// The long names of the options that a help describes.
+fn options(help: &str) -> BTreeSet<&str> {
+    help.lines().filter_map(option).collect()
+}
+
+/// The long name of the option that a line begins with.
+fn option(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let long = match line.split_once(", --") {
+        Some((short, long)) if short.len() == 2 && short.starts_with('-') => long,
+        _ => line.strip_prefix("--")?,
+    };
+    long.split([' ', '[']).next()
 }

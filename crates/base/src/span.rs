@@ -39,6 +39,9 @@ impl FromStr for Span {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let expected = || format!("expected a duration such as 90s, 5m, 2h or 8d, got {text:?}");
+        if text.starts_with('-') {
+            return Err(format!("expected 0s or more, such as 90s, 5m, 2h or 8d, got {text:?}"));
+        }
         let (digits, unit) = match text.chars().last() {
             Some(last) if last.is_ascii_alphabetic() => (&text[..text.len() - 1], last),
             _ if text == "0" => (text, 's'),

@@ -96,7 +96,7 @@ impl Dashboard {
         Self { captions, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Sets the sentence at the top of the page.
+    /// Sets the lines at the top of the page.
     pub fn headline(&self, text: String) {
         self.change(|state| state.headline = text);
     }

@@ -21,7 +21,7 @@ pub(super) fn fragments(
     let bucket = policy.and_then(|policy| Some((policy, choice.bucket(policy)?)));
     vec![
         ("clock", escape(&moment(state))),
-        ("headline", escape(&state.headline)),
+        ("headline", escape(&state.headline).replace('\n', "<br>")),
         ("ranges", ranges(choice)),
         ("curves", curves(captions, state, choice)),
         ("figures", figures(state) + &if_acted(state)),
@@ -268,7 +268,7 @@ fn decisions(state: &State) -> String {
     if state.decisions.is_empty() {
         return nothing();
     }
-    let head = ["time", "policy", "bucket", "placeholders", "why"];
+    let head = ["time", "bucket", "placeholders", "why"];
     let mut html = format!("<table><thead><tr>{}</tr></thead><tbody>", elements("th", head));
     for decision in &state.decisions {
         let Decision { time, policy, bucket, before, after, why } = &**decision;
@@ -277,11 +277,11 @@ fn decisions(state: &State) -> String {
         let reason = if is_forecast { "forecast" } else { reason };
         let _ = write!(
             html,
-            "<tr><th>{} {}</th><td>{}</td><td>{}</td><td>{before} → {after}</td><td>{}</td></tr>",
+            "<tr><th>{} {}</th><td>{}<small>{}</small></td><td>{before} → {after}</td><td>{}</td></tr>",
             day(*time),
             clock(*time),
-            escape(policy),
             escape(bucket),
+            escape(policy),
             escape(reason)
         );
     }

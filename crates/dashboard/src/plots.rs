@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use report::{Axis, Layer, Mark, Names, Plot};
+use report::{Axis, Layer, Mark, Names, Plot, grouped};
 
 use super::board::{BAND, Captions, DEMAND, LAUNCHING, PLACEHOLDERS, PolicyState, READY, TARGET};
 use super::series::Range;
@@ -53,8 +53,16 @@ pub(super) fn curve(
     now: i64,
 ) -> String {
     let layer = |(order, policy): (usize, &Arc<PolicyState>)| {
-        let lines = policy.curves.lines(range, at, now).into_iter().map(Mark::Steps);
-        layers(&policy.view.name, colour(order), lines)
+        let lines = policy.curves.lines(range, at, now);
+        let highest = lines.iter().flatten().max_by(|a, b| a.1.total_cmp(&b.1)).copied();
+        let mut all = layers(&policy.view.name, colour(order), lines.into_iter().map(Mark::Steps));
+        // The height of the highest spike cannot be read from the axis.
+        let highest = highest.filter(|(_, value)| *value > 0.0);
+        all.extend(highest.map(|(x, value)| {
+            let text = vec![(x, value, grouped(value))];
+            Layer::new("", colour(order), Mark::Dots(text))
+        }));
+        all
     };
     let layers = policies.iter().enumerate().flat_map(layer).collect();
     let curve = captions.curves[at];
@@ -64,7 +72,7 @@ pub(super) fn curve(
         .map(|policy| format!("{}: {}", policy.view.name, value(policy.view.curves[at])));
     let values: Vec<String> = values.collect();
     let alt = format!("{} over the {}. Now {}.", curve.title, range.names().1, values.join(", "));
-    plot(range, now, curve.unit, 220.0, 0.0, layers).narrow_figure(&alt)
+    plot(range, now, curve.unit, 220.0, 0.0, layers).tile(&alt)
 }
 
 /// Demand, the forecast, the nodes and the placeholders of a bucket.

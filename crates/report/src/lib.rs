@@ -9,8 +9,10 @@
 //! labels.rs    labels that cover neither each other nor a point
 //! text.rs      dates and numbers as text
 //! terminal.rs  tables and notes for a terminal
+//! document.rs  objects for programs
 //! ```
 
+mod document;
 mod labels;
 mod marks;
 mod page;
@@ -19,6 +21,7 @@ mod plot;
 mod terminal;
 mod text;
 
+pub use document::versioned;
 pub use marks::{Layer, Mark};
 pub use page::{PAGE_STYLE, PLOT_STYLE, elements, section, whole};
 pub use panel::Axis;

@@ -120,13 +120,16 @@ fn ticks((low, high): (f64, f64), most: f64) -> Vec<f64> {
         return vec![low];
     }
     let power = 10_f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0]
-        .map(|m| m * power)
-        .into_iter()
-        .find(|step| *step >= rough)
-        .unwrap_or(rough);
-    let first = (low / step).ceil() * step;
-    (0..50).map(|i| first + f64::from(i) * step).take_while(|tick| *tick <= high).collect()
+    let steps = [0.5, 1.0, 2.0, 5.0, 10.0].map(|m| m * power);
+    let at = |step: f64| {
+        let first = (low / step).ceil() * step;
+        let all = (0..50).map(|i| first + f64::from(i) * step);
+        all.take_while(|tick| *tick <= high).collect::<Vec<f64>>()
+    };
+    let largest = steps.iter().skip(1).position(|step| *step >= rough).unwrap_or(0) + 1;
+    // A single tick, such as 0, says nothing about the height of a spike.
+    let found = at(steps[largest]);
+    if found.len() < 2 { at(steps[largest - 1]) } else { found }
 }
 
 /// Returns the ticks of a time axis, in seconds: multiples of minutes, hours, days or weeks. The
@@ -186,6 +189,7 @@ mod tests {
     fn ticks_are_round_and_few() {
         assert_eq!(ticks((0.0, 10.0), 5.0), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
         assert_eq!(ticks((0.0, 0.0), 5.0), [0.0]);
+        assert_eq!(ticks((0.0, 44.0), 2.0), [0.0, 20.0, 40.0]);
         let two_weeks = time_ticks((0.0, 14.0 * 86_400.0), 9.0);
         assert_eq!(
             two_weeks,

@@ -63,6 +63,8 @@ enum InsetPlace {
 
 const BROAD: Layout =
     Layout { class: "broad", width: 900.0, height: 1.0, inset: InsetPlace::Corner(0.4, 0.46) };
+/// Of a plot beside others, two in a row.
+const TILE: Layout = Layout { width: 560.0, ..BROAD };
 const NARROW: Layout =
     Layout { class: "narrow", width: 360.0, height: 0.9, inset: InsetPlace::Below(150.0) };
 
@@ -94,7 +96,16 @@ struct Tag {
 impl Plot {
     /// Returns the plot as a figure with its legend. `alt` describes it for screen readers.
     pub fn figure(&self, alt: &str) -> String {
-        let layouts = [BROAD, NARROW].map(|layout| {
+        self.figure_of(BROAD, alt)
+    }
+
+    /// Returns the plot as a figure of about half the width, to be shown beside others.
+    pub fn tile(&self, alt: &str) -> String {
+        self.figure_of(TILE, alt)
+    }
+
+    fn figure_of(&self, broad: Layout, alt: &str) -> String {
+        let layouts = [broad, NARROW].map(|layout| {
             let Drawing { width, height, svg, unnamed } = self.draw(layout)?;
             Some(format!(
                 "<div class=\"{}\">{}{}</div>",
@@ -107,15 +118,6 @@ impl Plot {
             [Some(broad), Some(narrow)] => format!("<figure>{broad}{narrow}</figure>"),
             _ => NO_DATA.into(),
         }
-    }
-
-    /// Returns the plot as a figure that has the layout for narrow screens only, to be shown beside
-    /// others.
-    pub fn narrow_figure(&self, alt: &str) -> String {
-        let Some(Drawing { width, height, svg, unnamed }) = self.draw(NARROW) else {
-            return NO_DATA.into();
-        };
-        format!("<figure>{}{}</figure>", legend(&unnamed), element((width, height), alt, &svg))
     }
 
     /// Returns the plot as a separate SVG file with this style sheet, or `None` when there is

@@ -242,35 +242,6 @@ impl Comparison {
             _ => named_policy.to_string(),
         }
     }
-
-    /// Compares runs of the same jobs over the same window, `reactive` first, one replay of each.
-    pub fn of_logs(
-        logs: &[(NamedPolicy, RunLog)],
-        settings: &SimulationSettings,
-        catalog: &Catalog,
-    ) -> Self {
-        let prices = Prices::new(settings.policy.objective, catalog);
-        let scan = settings.scan.as_seconds();
-        let figures = |log: &RunLog| Figures::of(log, (&prices, &settings.tiers), scan);
-        let reactive: Vec<Figures> = logs.iter().take(1).map(|(_, log)| figures(log)).collect();
-        let result = |(named_policy, log): &(NamedPolicy, RunLog)| PolicyResult {
-            named_policy: *named_policy,
-            figures: summary(&[figures(log)], &reactive).0,
-            stderr: None,
-            tiers: TierFigures::of(log, &settings.tiers),
-            cost_ratio: None,
-            hidden_over_14_days: hidden_over_days(&pods_by_day(log)),
-            logs: Vec::new(),
-        };
-        Self {
-            window: logs.first().map_or((0, 0), |(_, log)| log.window),
-            policies: logs.iter().map(result).collect(),
-            frontier: Vec::new(),
-            constants: Vec::new(),
-            best_constant: None,
-            spot: Vec::new(),
-        }
-    }
 }
 
 fn summary(runs: &[Figures], reactive: &[Figures]) -> (Figures, Option<Figures>) {

@@ -68,9 +68,9 @@ pub struct SimulationSettings {
     /// controller may be in no file.
     #[serde(skip)]
     pub model_in_use: Option<ModelSource>,
-    /// Whether the ladder holds until the history suffices. No file has this option: it is that of
-    /// a controller.
-    #[serde(skip)]
+    /// Whether the ladder holds until the history suffices, as under a policy of a cluster that has
+    /// steps.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ladder_first: bool,
     /// The time between two decisions while demand does not change.
     pub tick: Span,

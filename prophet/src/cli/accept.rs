@@ -66,7 +66,7 @@ pub(super) struct Args {
     #[command(flatten)]
     log: LogArgs,
     /// How to print the result
-    #[arg(long, default_value = "table")]
+    #[arg(long, short, default_value = "table")]
     output: OutputFormat,
 }
 
@@ -129,7 +129,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         document["published"] = json!(args.publish);
     }
     match args.output {
-        OutputFormat::Json => output::print_json(&document)?,
+        OutputFormat::Json | OutputFormat::Yaml => output::print_document(args.output, &document)?,
         OutputFormat::Table => {
             output::print(&as_text(&compared, &loaded, &names, args.publish.as_deref()))?;
         }

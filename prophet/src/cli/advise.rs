@@ -8,8 +8,8 @@ use serde_json::json;
 use simulator::advice::{InstanceSeries, SeriesAdvice, advise};
 use traces::Job;
 
-use super::log::{LoadedLog, LogArgs, warn_untrained};
-use super::output::OutputFormat;
+use super::log::{LoadedLog, LogArgs, warm_up, warn_untrained};
+use super::output::{OutputFormat, Overwrite};
 use super::{input, output, progress, wrong_usage};
 
 const EXAMPLES: &str = "\
@@ -36,8 +36,10 @@ pub(super) struct Args {
     /// Also write advice.json, a picture of each series, and the chosen types as catalog.yaml here
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
     /// How to print the result
-    #[arg(long, default_value = "table")]
+    #[arg(long, short, default_value = "table")]
     output: OutputFormat,
 }
 
@@ -49,12 +51,13 @@ pub(super) fn run(mut args: Args) -> anyhow::Result<()> {
     }
     args.log.other_types = args.log.data.is_some();
     let settings = args.log.settings(|_| ())?;
-    let staged = output::stage(args.out.as_deref())?;
+    let staged = output::stage(args.out.as_deref(), "advice.json", &args.overwrite)?;
     let mut series: Vec<InstanceSeries> = Vec::new();
     let loaded = args.log.replay(settings, |settings, trace| {
         series = series_for(&args.series, &trace.jobs);
         let types = series.iter().flat_map(|one| one.types.clone()).collect();
         settings.catalog = Some(CatalogFile::new(types));
+        warm_up(settings, trace);
     })?;
     warn_untrained(&loaded);
     let LoadedLog { settings, trace, window, .. } = loaded;
@@ -64,12 +67,12 @@ pub(super) fn run(mut args: Args) -> anyhow::Result<()> {
     let all = series.iter().flat_map(|one| &one.types);
     let chosen: Vec<_> =
         all.filter(|entry| names.contains(&entry.name.as_str())).cloned().collect();
-    let document = json!({
+    let document = report::versioned(json!({
         "trace": trace.source,
         "window": {"from": window.0, "until": window.1},
         "instance_types": names,
         "series": advice,
-    });
+    }));
     if let Some(staged) = staged {
         for one in &advice {
             if let Some(picture) = one.picture() {
@@ -84,7 +87,7 @@ pub(super) fn run(mut args: Args) -> anyhow::Result<()> {
         eprintln!("wrote {}", staged.finish()?.join("advice.json").display());
     }
     match args.output {
-        OutputFormat::Json => output::print_json(&document),
+        OutputFormat::Json | OutputFormat::Yaml => output::print_document(args.output, &document),
         OutputFormat::Table => {
             let mut text = String::new();
             for one in &advice {

@@ -12,8 +12,8 @@ use clap::value_parser;
 use simulator::{NamedPolicy, REPLAYS_MAX, SimulationSettings, compare};
 use traces::Trace;
 
-use super::log::{LoadedLog, LogArgs, covered, set};
-use super::output::OutputFormat;
+use super::log::{LoadedLog, LogArgs, covered, set, warm_up};
+use super::output::{OutputFormat, Overwrite};
 use super::{output, progress, wrong_usage};
 
 const EXAMPLES: &str = "\
@@ -72,8 +72,10 @@ pub(super) struct Args {
     /// Also write backtest.html and figures.json here
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
     /// How to print the result
-    #[arg(long, default_value = "table")]
+    #[arg(long, short, default_value = "table")]
     output: OutputFormat,
     /// Print all columns of the tables, not only those that fit 100 characters
     #[arg(long)]
@@ -109,7 +111,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
         args.log.check_network(file).with_context(|| format!("--named-model {name}"))?;
     }
-    let staged = output::stage(args.out.as_deref())?;
+    let staged = output::stage(args.out.as_deref(), "backtest.html", &args.overwrite)?;
     let replay = args.log.replay(settings, |settings, trace| {
         if args.paper {
             settings.catalog.get_or_insert_with(paper_catalog);
@@ -117,6 +119,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
                 settings.from = last_week(trace);
             }
         }
+        warm_up(settings, trace);
     })?;
     let first = replay.trace.jobs.first().map_or(i64::MAX, |job| job.submit);
     ensure!(
@@ -136,7 +139,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         OutputFormat::Table => {
             output::print(&write_table(&backtest, settings, trace, catalog, args.wide))
         }
-        OutputFormat::Json => output::print_json(&backtest.document(settings, trace, catalog)),
+        OutputFormat::Json | OutputFormat::Yaml => {
+            output::print_document(args.output, &backtest.document(settings, trace, catalog))
+        }
     }
 }
 

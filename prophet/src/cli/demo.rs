@@ -7,11 +7,10 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use dashboard::http::{Response, plain, serve};
 use dashboard::{Dashboard, respond};
-use simulator::{Comparison, SimulationInput, SimulationSettings, write_table};
-use traces::Trace;
+use simulator::{SimulationInput, compare, write_table};
 
-use super::log::{LoadedLog, LogArgs};
-use super::{interrupt, output, progress};
+use super::log::{LoadedLog, LogArgs, warm_up};
+use super::{input, interrupt, output, progress};
 use crate::demo::{self, CAPTIONS, POLICIES, Pace};
 
 const EXAMPLES: &str = "\
@@ -20,10 +19,9 @@ Examples:
   prophet demo --speed 600                     slower: ten minutes in a second
   prophet demo --trace jobs.csv.gz --from 14d  your own log; its first 14 days warm up the forecasts
 
-Without --from, the first half of a log warms up the forecasts, at most 14 days.
-Ctrl-C, or the end of the log, ends the demo and prints the comparison, with exit code 0.
-While the forecasts still learn, Ctrl-C exits with 130 and prints no comparison. SIGTERM exits with
-143 at any time.";
+The demo first prints the comparison over the whole evaluated time, which takes some seconds. Then it runs the
+same jobs in fast time. At the end of the log, the page stays. Ctrl-C ends the demo with exit code 0, or with
+130 before the comparison is printed.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -34,7 +32,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "X", default_value = "1440", value_parser = speed)]
     speed: f64,
     /// The address on which the dashboard is served [default: 127.0.0.1:8090, or any free port]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = input::listen_address)]
     listen: Option<SocketAddr>,
 }
 
@@ -52,12 +50,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let settings = args.log.settings(|settings| settings.policies = POLICIES.to_vec())?;
     let LoadedLog { settings, trace, catalog, workload, window } =
         args.log.replay(settings, warm_up)?;
-    let pace =
-        Arc::new(Pace::new(args.speed, window.0, settings.tick.as_seconds(), POLICIES.len()));
-    let stopped = Arc::clone(&pace);
-    interrupt::on_interrupt(move || stopped.stop())?;
     let dashboard = Arc::new(Dashboard::new(CAPTIONS));
-    eprintln!("the dashboard: http://{}/", listener.local_addr()?);
+    dashboard.headline("The comparison over the whole evaluated time takes some seconds.".into());
+    let address = listener.local_addr()?;
     let shown = Arc::clone(&dashboard);
     serve(listener, plain(), move |request| {
         respond(&shown, request).unwrap_or_else(Response::not_found)
@@ -70,13 +65,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         replay: 0,
         keep_ticks: false,
     };
-    eprintln!(
-        "learning from the jobs before the comparison; after that, Ctrl-C ends the demo and prints it"
-    );
-    let logs =
-        progress::of_warm_up(&POLICIES, |warmed| demo::run(input, &dashboard, &pace, warmed));
-    let comparison = Comparison::of_logs(&logs, &settings, &catalog);
-    output::print(&write_table(&comparison, &settings, &trace, &catalog, false))
+    let comparison = progress::of_runs(|progress| {
+        compare(&workload, &catalog, &settings, window, false, progress)
+    });
+    output::print(&write_table(&comparison, &settings, &trace, &catalog, false))?;
+    interrupt::done_on_interrupt();
+    eprintln!("\nthe same jobs in fast time, on the dashboard: http://{address}/ (Ctrl-C ends it)");
+    let pace = Pace::new(args.speed, window.0, settings.tick.as_seconds(), POLICIES.len());
+    let answer = comparison.answer();
+    progress::of_warm_up(&POLICIES, |warmed| {
+        demo::run(input, &dashboard, &pace, &answer, warmed);
+    });
+    eprintln!("the log has ended; the dashboard stays until Ctrl-C");
+    loop {
+        std::thread::park();
+    }
 }
 
 fn listen(address: Option<SocketAddr>) -> anyhow::Result<TcpListener> {
@@ -89,16 +92,4 @@ fn listen(address: Option<SocketAddr>) -> anyhow::Result<TcpListener> {
     };
     let shown = address.unwrap_or(LISTEN.into());
     bound.with_context(|| format!("failed to listen on {shown}: give another address by --listen"))
-}
-
-/// The longest warm-up of a log for which no start is given, in seconds: 14 days.
-const WARM_UP_MAX: i64 = 14 * 86_400;
-
-/// Lets the first half of a log warm up the forecasts, at most 14 days, unless a start is given.
-fn warm_up(settings: &mut SimulationSettings, trace: &Trace) {
-    let (Some(first), Some(last)) = (trace.jobs.first(), trace.jobs.last()) else { return };
-    let half = ((last.submit - first.submit) / 2).clamp(0, WARM_UP_MAX);
-    if settings.from.is_none() {
-        settings.from = format!("{half}s").parse().ok();
-    }
 }

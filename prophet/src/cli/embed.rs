@@ -41,7 +41,7 @@ pub(super) struct Args {
     #[arg(long, default_value = "increasing")]
     order: OrderArg,
     /// How to print the result
-    #[arg(long, default_value = "table")]
+    #[arg(long, short, default_value = "table")]
     output: OutputFormat,
 }
 
@@ -110,7 +110,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let (instances, unplaced) = progress::during("packing pods", count);
     let needed = catalog.buckets().iter().zip(&instances).filter(|(_, n)| **n > 0);
     match args.output {
-        OutputFormat::Json => {
+        OutputFormat::Json | OutputFormat::Yaml => {
             let instances: Map<String, Value> =
                 needed.map(|(b, n)| (b.name.clone(), json!(n))).collect();
             let left = unplaced.iter().map(|&Unplaced { request, count, reason }| Left {
@@ -119,7 +119,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
                 reason: reason.label(),
             });
             let left: Vec<Left> = left.collect();
-            output::print_json(&json!({ "instances": instances, "unplaced": left }))?;
+            output::print_document(
+                args.output,
+                &json!({ "instances": instances, "unplaced": left }),
+            )?;
         }
         OutputFormat::Table => {
             let mut text =

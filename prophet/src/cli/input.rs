@@ -1,6 +1,7 @@
 //! The files that commands read: their paths, catalogs, prices and settings; and names of instance
 //! types.
 
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -86,6 +87,16 @@ fn not_known(what: &str, near: &[&str]) -> String {
     } else {
         format!("{unknown}: did you mean {}?", near.join(", "))
     }
+}
+
+/// Parses an address to listen on: an IP address or a name, and a port.
+pub(super) fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let resolved = text.to_socket_addrs().map(Iterator::collect::<Vec<_>>).unwrap_or_default();
+    // A name such as localhost has several addresses, of which clients try IPv4, too.
+    let found = resolved.iter().find(|address| address.is_ipv4()).or(resolved.first());
+    found.copied().ok_or_else(|| {
+        "expected the address of this machine and a port, such as 127.0.0.1:8090 or localhost:8090".into()
+    })
 }
 
 /// Reads settings.

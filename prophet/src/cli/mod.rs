@@ -10,6 +10,7 @@ mod backtest;
 mod catalog;
 #[cfg(feature = "kubernetes")]
 mod cluster;
+mod completions;
 mod demo;
 mod embed;
 mod input;
@@ -27,9 +28,12 @@ mod trace;
 mod types;
 mod wrong_usage;
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 /// The end of `prophet --help`.
 const AFTER_HELP: &str = if cfg!(feature = "kubernetes") {
@@ -54,9 +58,35 @@ The commands for a cluster (run, plan, explain, crd, health, history, remove-pla
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 terminated."
 };
 
+/// What `prophet --version` prints. A release has its commit; other builds do not know theirs.
+static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
+    let features = [
+        ("embedded-onnx", cfg!(feature = "embedded-onnx")),
+        ("kubernetes", cfg!(feature = "kubernetes")),
+        ("aws", cfg!(feature = "aws")),
+        ("s3", cfg!(feature = "s3")),
+    ];
+    let features: Vec<&str> =
+        features.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name).collect();
+    format!(
+        "{}\ncommit: {}\nfeatures: {}",
+        env!("CARGO_PKG_VERSION"),
+        option_env!("PROPHET_COMMIT")
+            .filter(|commit| !commit.is_empty())
+            .unwrap_or("unknown, because this is not a release"),
+        features.join(", ")
+    )
+});
+
 /// Launches the nodes that a batch cluster is about to need, before it needs them.
 #[derive(Parser)]
-#[command(name = "prophet", version, max_term_width = 110, after_help = AFTER_HELP)]
+#[command(
+    name = "prophet",
+    version,
+    long_version = LONG_VERSION.as_str(),
+    max_term_width = 110,
+    after_help = AFTER_HELP
+)]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -67,14 +97,14 @@ enum Command {
     #[cfg(feature = "kubernetes")]
     #[command(flatten)]
     Cluster(cluster::Command),
-    /// List the buckets that a cluster offers, or choose instance types for a job log.
-    Catalog(Box<catalog::Args>),
-    /// Show a simulated cluster in fast time, with and without Prophet, on a page in the browser.
-    Demo(Box<demo::Args>),
     /// Replay a job log under several policies, and report waiting times and costs.
     Simulate(Box<simulate::Args>),
+    /// Show a simulated cluster in fast time, with and without Prophet, on a page in the browser.
+    Demo(Box<demo::Args>),
     /// Score forecasters on a job log, and report the cost of decisions based on them.
     Backtest(Box<backtest::Args>),
+    /// List the buckets that a cluster offers, or choose instance types for a job log.
+    Catalog(Box<catalog::Args>),
     /// Count the instances that pods need.
     Embed(embed::Args),
     /// Recommend requests by what jobs used, and report the nodes and the dollars that they save.
@@ -95,16 +125,19 @@ enum Command {
   prophet model accept --candidate new.onnx --data s3://logs/prophet --publish s3://models/prophet/own.onnx"
     )]
     Model(model::Command),
+    /// Print a script that completes commands and options in a shell.
+    Completions(completions::Args),
+    /// Write the man pages of all commands.
+    Man(completions::ManArgs),
 }
 
 impl Command {
-    /// Whether Ctrl-C and SIGTERM end the command at once. The controller completes its turn first,
-    /// and the demo prints its comparison after Ctrl-C.
+    /// Whether Ctrl-C and SIGTERM end the command at once. The controller completes its turn first.
     fn ends_on_interrupt(&self) -> bool {
         match self {
             #[cfg(feature = "kubernetes")]
             Self::Cluster(command) => command.ends_on_interrupt(),
-            _ => !matches!(self, Self::Demo(_)),
+            _ => true,
         }
     }
 
@@ -114,7 +147,7 @@ impl Command {
         }
         match self {
             #[cfg(feature = "kubernetes")]
-            Self::Cluster(command) => command.run(<Args as clap::CommandFactory>::command()),
+            Self::Cluster(command) => command.run(Args::command()),
             Self::Catalog(args) => catalog::run(*args),
             Self::Demo(args) => demo::run(&args),
             Self::Simulate(args) => simulate::run(*args),
@@ -123,20 +156,35 @@ impl Command {
             Self::Rightsize(args) => rightsize::run(*args),
             Self::Trace(command) => trace::run(command),
             Self::Model(command) => return model::run(&command),
+            Self::Completions(args) => completions::run(&args, Args::command()),
+            Self::Man(args) => completions::man(&args, Args::command()),
         }
         .map(|()| ExitCode::SUCCESS)
     }
 }
 
+/// The commands, by the name under which the program was started. As `kubectl-prophet` on the path,
+/// it is the plugin `kubectl prophet`.
+fn program(started_as: Option<&OsString>) -> clap::Command {
+    let name = started_as.and_then(|path| Path::new(path).file_stem());
+    let command = Args::command();
+    if name.is_some_and(|name| name == "kubectl-prophet") {
+        command.bin_name("kubectl prophet")
+    } else {
+        command
+    }
+}
+
 /// Parses the command line, and runs the command.
 pub fn main() -> ExitCode {
-    let command = match Args::try_parse() {
+    let typed = wrong_usage::with_negative_values(std::env::args_os());
+    let parsed = program(typed.first()).try_get_matches_from(&typed);
+    let command = match parsed.and_then(|matches| Args::from_arg_matches(&matches)) {
         Ok(args) => args.command,
         Err(error) => {
             let typed: Vec<String> =
-                std::env::args_os().skip(1).map(|word| word.to_string_lossy().into()).collect();
-            let command = <Args as clap::CommandFactory>::command();
-            return wrong_usage::print(&wrong_usage::with_tip(error, &command, &typed));
+                typed.iter().skip(1).map(|word| word.to_string_lossy().into()).collect();
+            return wrong_usage::print(&wrong_usage::with_tip(error, &Args::command(), &typed));
         }
     };
     match command.run() {
@@ -155,8 +203,6 @@ pub fn main() -> ExitCode {
 
 #[cfg(all(test, feature = "kubernetes"))]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]
@@ -177,8 +223,18 @@ mod tests {
     #[test]
     fn the_cluster_commands_are_those_of_the_feature() {
         let command = Args::command();
-        let others =
-            ["catalog", "demo", "simulate", "backtest", "embed", "rightsize", "trace", "model"];
+        let others = [
+            "simulate",
+            "demo",
+            "backtest",
+            "catalog",
+            "embed",
+            "rightsize",
+            "trace",
+            "model",
+            "completions",
+            "man",
+        ];
         let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
         let names = shown.map(clap::Command::get_name);
         let cluster: Vec<&str> = names.filter(|name| !others.contains(name)).collect();

@@ -56,7 +56,7 @@ pub(super) struct CheckArgs {
     #[arg(long, value_name = "PATH", env = "PROPHET_ONNX_RUNTIME")]
     onnx_runtime: Option<PathBuf>,
     /// How to print the result
-    #[arg(long, default_value = "table")]
+    #[arg(long, short, default_value = "table")]
     output: OutputFormat,
 }
 
@@ -111,7 +111,9 @@ fn check(args: &CheckArgs) -> anyhow::Result<bool> {
     let loaded = source.load();
     let fine = loaded.is_ok();
     match args.output {
-        OutputFormat::Json => output::print_json(&as_json(&loaded, &engine))?,
+        OutputFormat::Json | OutputFormat::Yaml => {
+            output::print_document(args.output, &as_json(&loaded, &engine))?
+        }
         OutputFormat::Table => output::print(&as_text(&source, &loaded, &engine))?,
     }
     Ok(fine)

@@ -17,6 +17,8 @@ pub(super) enum OutputFormat {
     Table,
     /// JSON for programs.
     Json,
+    /// The same as YAML.
+    Yaml,
 }
 
 /// Prints a text to standard output.
@@ -30,6 +32,19 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
 /// Prints a value to standard output as indented JSON, with a final newline.
 pub(super) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     print(&(serde_json::to_string_pretty(value)? + "\n"))
+}
+
+/// Prints the result of a command for programs, as YAML or as JSON: an object with its version.
+pub(super) fn print_document(
+    format: OutputFormat,
+    document: &impl serde::Serialize,
+) -> anyhow::Result<()> {
+    let document = report::versioned(serde_json::to_value(document)?);
+    if format == OutputFormat::Yaml {
+        print(&base::input::to_yaml(&document)?)
+    } else {
+        print_json(&document)
+    }
 }
 
 /// Writes a file that appears when it is complete. After a failure or an interrupt, the old file,
@@ -194,12 +209,29 @@ impl Drop for StagedFolder {
     }
 }
 
+/// Whether a report replaces an earlier one.
+#[derive(clap::Args)]
+pub(super) struct Overwrite {
+    /// Replace an earlier report in the directory of --out
+    #[arg(long, requires = "out")]
+    force: bool,
+}
+
 /// Creates the folder of `--out` and checks that it is writable, so that errors come before the
-/// long runs.
-pub(super) fn stage(out: Option<&Path>) -> anyhow::Result<Option<StagedFolder>> {
+/// long runs. `page` is a file that each report in it has.
+pub(super) fn stage(
+    out: Option<&Path>,
+    page: &str,
+    overwrite: &Overwrite,
+) -> anyhow::Result<Option<StagedFolder>> {
     let Some(folder) = out else { return Ok(None) };
     let failed = || format!("failed to write into {}", folder.display());
     anyhow::ensure!(!folder.is_file(), "{}: it is a file; name a directory", failed());
+    anyhow::ensure!(
+        overwrite.force || !folder.join(page).exists(),
+        "{}: it has an earlier report ({page}); name another directory, or replace the report with --force",
+        failed()
+    );
     StagedFolder::new(folder).map(Some).with_context(failed)
 }
 

@@ -1,7 +1,8 @@
 //! The progress of a long command on standard error: a line that is redrawn on a terminal. In a
-//! file or a pipe, commands that consist of runs print a line twice a minute instead.
+//! file or a pipe, a line is printed after two seconds, and then twice a minute.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,8 +15,8 @@ static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 /// The time between two drawings, so that the clock moves while nothing else does.
 const REDRAW: Duration = Duration::from_millis(200);
 
-/// The time between two lines that are not drawn on a terminal.
-const LINE: Duration = Duration::from_secs(30);
+/// The time until the first line that is not drawn on a terminal, and between two such lines.
+const LINES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(30));
 
 /// The length of the bar: a run is this long.
 const PER_RUN: f64 = 1_000.0;
@@ -44,10 +45,34 @@ fn show(template: &str, message: &str) -> ProgressBar {
 
 /// Does some work while a line shows its name and the elapsed time.
 pub(super) fn during<T>(name: &str, work: impl FnOnce() -> T) -> T {
-    show("{spinner} {wide_msg} {elapsed_precise}", name);
-    let result = work();
+    let bar = show("{spinner} {wide_msg} {elapsed_precise}", name);
+    let result = with_lines(&bar, &|| name.to_owned(), work);
     clear();
     result
+}
+
+/// Does some work. Where the bar is not drawn on a terminal, prints lines meanwhile.
+fn with_lines<T>(
+    bar: &ProgressBar,
+    line: &(dyn Fn() -> String + Sync),
+    work: impl FnOnce() -> T,
+) -> T {
+    if !bar.is_hidden() {
+        return work();
+    }
+    let (done, is_done) = channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut wait = LINES.0;
+            while is_done.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("prophet: {}", line());
+                wait = LINES.1;
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
 }
 
 /// Does work that consists of runs, while a bar shows how much of it is done, the runs in progress,
@@ -63,16 +88,14 @@ pub(super) fn of_runs<T>(work: impl FnOnce(&Progress<'_>) -> T) -> T {
         let whole = |share: f64| (PER_RUN * share) as u64;
         bar.set_length(whole(runs.planned as f64));
         bar.set_position(whole(runs.completed()));
-        let message = runs.message(bar.elapsed());
-        if bar.is_hidden() && runs.take_due_line(bar.elapsed()) {
-            eprintln!("{}", runs.line(&message));
-        }
-        bar.set_message(message);
+        bar.set_message(runs.message(bar.elapsed()));
     };
-    let result = work(&Progress {
+    let progress = Progress {
         planned: &|count| draw(&|runs| runs.planned += count),
         advanced: &|name, share| draw(&|runs| runs.advance(name, share, bar.elapsed())),
-    });
+    };
+    let line = || locked(&runs).line(bar.elapsed());
+    let result = with_lines(&bar, &line, || work(&progress));
     clear();
     result
 }
@@ -88,12 +111,10 @@ pub(super) fn of_warm_up<T>(
     let whole = |share: f64| (PER_RUN * share) as u64;
     bar.set_length(whole(1.0));
     let warm_up = Mutex::new(WarmUp::of(policies));
-    let result = work(&|policy, share| {
+    work(&|policy, share| {
         let least = locked(&warm_up).advance(policy, share);
         if least < 1.0 { bar.set_position(whole(least)) } else { clear() }
-    });
-    clear();
-    result
+    })
 }
 
 /// The share of the warm-up that is done, by policy.
@@ -120,8 +141,6 @@ struct Runs {
     seconds_done: f64,
     /// The runs in progress, by name.
     running: BTreeMap<String, Running>,
-    /// When the last line for a file or a pipe was printed.
-    printed: Duration,
 }
 
 /// A run in progress.
@@ -172,20 +191,10 @@ impl Runs {
         Some(longest.max((sum + waiting) / left.len().max(1) as f64))
     }
 
-    /// Returns whether [`LINE`] has passed since the last line. If so, a line counts as printed
-    /// now.
-    fn take_due_line(&mut self, now: Duration) -> bool {
-        let due = now.saturating_sub(self.printed) >= LINE;
-        if due {
-            self.printed = now;
-        }
-        due
-    }
-
     /// A line for a file or a pipe.
-    fn line(&self, message: &str) -> String {
+    fn line(&self, now: Duration) -> String {
         let share = self.completed() / self.planned.max(1) as f64;
-        format!("prophet: {:.0} %, {message}", 100.0 * share)
+        format!("{:.0} %, {}", 100.0 * share, self.message(now))
     }
 
     fn message(&self, now: Duration) -> String {
@@ -234,13 +243,7 @@ mod tests {
         check("ensemble", 0.0, 10, 1.0, "1 of 4 done, ensemble 0 %");
         check("ensemble", 0.25, 35, 1.25, "3m left, 1 of 4 done, ensemble 25 %");
         check("oracle", 0.0, 35, 1.25, "1 of 4 done, ensemble 25 %, oracle 0 %");
-        assert_eq!(runs.line("2 of 4 done"), "prophet: 31 %, 2 of 4 done");
-    }
-
-    #[test]
-    fn a_line_is_due_twice_a_minute() {
-        let mut runs = Runs::default();
-        let due = |now: u64| runs.take_due_line(Duration::from_secs(now));
-        assert_eq!([29, 31, 32, 60, 61].map(due), [false, true, false, false, true]);
+        let line = runs.line(Duration::from_secs(35));
+        assert_eq!(line, "31 %, 1 of 4 done, ensemble 25 %, oracle 0 %");
     }
 }

@@ -109,7 +109,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
     /// How to print the result
-    #[arg(long, default_value = "table")]
+    #[arg(long, short, default_value = "table")]
     output: OutputFormat,
 }
 
@@ -190,17 +190,20 @@ pub(super) fn run(mut args: Args) -> anyhow::Result<()> {
         eprintln!("note: right-sized: {}", unplaceable.sentence(catalog));
     }
     match args.output {
-        OutputFormat::Json => output::print_json(&json!({
-            "trace": trace.source,
-            "window": {"from": window.0, "until": window.1},
-            "usage": {
-                "source": source.to_string(),
-                "rows": notes.rows,
-                "from": recorded.times.map(|times| times.0),
-                "until": recorded.times.map(|times| times.1),
-            },
-            "advice": advice,
-        })),
+        OutputFormat::Json | OutputFormat::Yaml => output::print_document(
+            args.output,
+            &json!({
+                "trace": trace.source,
+                "window": {"from": window.0, "until": window.1},
+                "usage": {
+                    "source": source.to_string(),
+                    "rows": notes.rows,
+                    "from": recorded.times.map(|times| times.0),
+                    "until": recorded.times.map(|times| times.1),
+                },
+                "advice": advice,
+            }),
+        ),
         OutputFormat::Table => output::print(&advice.table(args.top)),
     }
 }
@@ -431,9 +434,12 @@ fn sweep(
         }
     }
     match args.output {
-        OutputFormat::Json => {
+        OutputFormat::Json | OutputFormat::Yaml => {
             let row = |(weights, name, figures): &(Option<ModelWeights>, &str, LimitFigures)| json!({"recommender": name, "weights": weights, "figures": figures});
-            output::print_json(&json!({"sweep": rows.iter().map(row).collect::<Vec<_>>()}))
+            output::print_document(
+                args.output,
+                &json!({"sweep": rows.iter().map(row).collect::<Vec<_>>()}),
+            )
         }
         OutputFormat::Table => output::print(&sweep_table(&rows)),
     }

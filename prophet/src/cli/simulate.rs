@@ -12,8 +12,8 @@ use simulator::{
     write_report, write_table,
 };
 
-use super::log::{LoadedLog, LogArgs, set, warn_untrained};
-use super::output::OutputFormat;
+use super::log::{LoadedLog, LogArgs, set, warm_up, warn_untrained};
+use super::output::{OutputFormat, Overwrite};
 use super::{output, progress, wrong_usage};
 
 const EXAMPLES: &str = "\
@@ -26,6 +26,8 @@ Examples:
   prophet simulate --data /var/lib/prophet --from 7d      your own cluster, from the history that prophet run recorded
   prophet simulate --trace log.swf --from 2017-11-06 --until 2017-11-20 --wide
   prophet simulate --trace log.swf --catalog types.yaml --spot-for 0.5 --interruptions-per-hour 0.05
+  prophet simulate --trace jobs.csv.gz --policy-file policy.yaml
+                                                          a policy of a cluster, as it is written
   prophet simulate --trace jobs.csv.gz --from 8d --expression 'max(forecast, newNodes(\"10m\") / 2)'
                                                           a rule of your own, beside the other policies
   prophet simulate --trace borg.json.gz --tier production=200:4 --tier batch=100:1 --tier free=0:0
@@ -79,6 +81,12 @@ pub(super) struct Args {
     /// number of ensemble; the policy joins those of --policies; needs a build with --features full
     #[arg(long, value_name = "CEL", allow_hyphen_values = true)]
     expression: Option<Expression>,
+    /// A policy of a cluster, an OverprovisioningPolicy as YAML: its objective, limits, behavior,
+    /// tick, method and instance types replace those of the defaults and of --settings; compares it
+    /// with the autoscaler alone unless --policies has others
+    #[cfg(feature = "kubernetes")]
+    #[arg(long, value_name = "FILE")]
+    policy_file: Option<PathBuf>,
     /// The fraction of launches that fail [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = failure_share)]
     launch_failure_share: Option<f64>,
@@ -121,8 +129,10 @@ pub(super) struct Args {
     /// report.html here
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
     /// How to print the result
-    #[arg(long, default_value = "table")]
+    #[arg(long, short, default_value = "table")]
     output: OutputFormat,
     /// Print all columns of the table, not only those that fit 100 characters
     #[arg(long)]
@@ -145,6 +155,8 @@ fn interruption_rate(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
+    #[cfg(feature = "kubernetes")]
+    let args = Args { log: args.log.with_policy_file(args.policy_file.clone()), ..args };
     let settings = args.log.settings(|settings| {
         if !args.policies.is_empty() {
             settings.policies = args.policies;
@@ -174,8 +186,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
             "--jitter shifts the submissions of several replays: also give --replays, such as --replays 5",
         ));
     }
-    let staged = output::stage(args.out.as_deref())?;
-    let loaded = args.log.replay(settings, |_, _| ())?;
+    let staged = output::stage(args.out.as_deref(), "report.html", &args.overwrite)?;
+    let loaded = args.log.replay(settings, warm_up)?;
     warn_untrained(&loaded);
     let LoadedLog { settings, trace, catalog, workload, window } = loaded;
     let keep = staged.is_some();
@@ -192,6 +204,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         OutputFormat::Table => {
             output::print(&write_table(&comparison, &settings, &trace, &catalog, args.wide))
         }
-        OutputFormat::Json => output::print_json(&comparison.document(&settings, &trace, &catalog)),
+        OutputFormat::Json | OutputFormat::Yaml => {
+            output::print_document(args.output, &comparison.document(&settings, &trace, &catalog))
+        }
     }
 }

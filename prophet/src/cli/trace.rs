@@ -24,8 +24,8 @@ use super::cluster::{
     prometheus_jobs,
 };
 use super::embed::Mode;
-use super::log::{check_span, recorded_log, tick, warn_of_units};
-use super::output::OutputFormat;
+use super::log::{check_span, check_units, recorded_log, tick};
+use super::output::{OutputFormat, Overwrite};
 use super::{input, output, progress, wrong_usage};
 use crate::description_page::{description_page, number};
 
@@ -76,6 +76,9 @@ pub(super) struct DescribeArgs {
     /// Skip bad lines of the log, and report their number
     #[arg(long)]
     lenient: bool,
+    /// Fail if the requests of the log are probably in another unit, instead of a warning
+    #[arg(long, conflicts_with = "data")]
+    strict: bool,
     /// The instance types on offer, as YAML [default: types that suit the log]
     #[arg(long, value_name = "FILE")]
     catalog: Option<PathBuf>,
@@ -85,8 +88,10 @@ pub(super) struct DescribeArgs {
     /// Also write description.json, and description.html with plots, here
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
     /// How to print the result
-    #[arg(long, default_value = "table")]
+    #[arg(long, short, default_value = "table")]
     output: OutputFormat,
 }
 
@@ -228,7 +233,7 @@ fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
 
 fn run_ticks(args: &TicksArgs) -> anyhow::Result<()> {
     let TicksArgs { trace, columns, lenient, catalog, tick, mode, out } = args;
-    let trace = read(trace, columns.as_ref(), *lenient)?;
+    let trace = read(trace, columns.as_ref(), *lenient, false)?;
     check_span(&trace, None, *tick)?;
     let catalog = catalog_for(&trace, catalog.as_deref())?;
     let workload = Workload::new(&trace.jobs, &catalog);
@@ -291,10 +296,15 @@ fn write_ticks(
     done
 }
 
-fn read(path: &Path, columns: Option<&Mapping>, lenient: bool) -> anyhow::Result<Trace> {
+fn read(
+    path: &Path,
+    columns: Option<&Mapping>,
+    lenient: bool,
+    strict: bool,
+) -> anyhow::Result<Trace> {
     let read = || traces::read(path, columns, lenient);
     let trace = progress::during(&format!("reading {}", path.display()), read)?;
-    warn_of_units(&path.display().to_string(), &trace);
+    check_units(&path.display().to_string(), &trace, strict)?;
     Ok(trace)
 }
 
@@ -308,12 +318,12 @@ fn catalog_for(trace: &Trace, path: Option<&Path>) -> anyhow::Result<Catalog> {
 }
 
 fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
-    let staged = output::stage(args.out.as_deref())?;
+    let staged = output::stage(args.out.as_deref(), "description.json", &args.overwrite)?;
     let (trace, delays, catalog) = match (&args.trace, &args.data) {
         (None, Some(data)) => recorded_log(data, args.data_policy.as_deref())?,
         (file, _) => {
             let file = file.as_deref().unwrap_or(Path::new("-"));
-            let trace = read(file, args.columns.as_ref(), args.lenient)?;
+            let trace = read(file, args.columns.as_ref(), args.lenient, args.strict)?;
             let catalog = catalog_for(&trace, args.catalog.as_deref())?;
             (trace, Vec::new(), catalog)
         }
@@ -334,15 +344,15 @@ fn run_describe(args: &DescribeArgs) -> anyhow::Result<()> {
         let noted = Some(description.notes).filter(|_| trace.notes != Notes::default());
         description.notes = noted.into_iter().chain(too_large).collect::<Vec<_>>().join("; ");
     }
+    let document = report::versioned(serde_json::to_value(&description)?);
     if let Some(staged) = staged {
-        staged
-            .write("description.json", |to| Ok(serde_json::to_writer_pretty(to, &description)?))?;
+        staged.write("description.json", |to| Ok(serde_json::to_writer_pretty(to, &document)?))?;
         let page = description_page(&description);
         staged.write("description.html", |to| to.write_all(page.as_bytes()))?;
         eprintln!("wrote {}", staged.finish()?.join("description.html").display());
     }
     match args.output {
-        OutputFormat::Json => output::print_json(&description),
+        OutputFormat::Json | OutputFormat::Yaml => output::print_document(args.output, &document),
         OutputFormat::Table => output::print(&table(&description, args.tick)),
     }
 }

@@ -45,7 +45,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
     /// How to print the result
-    #[arg(long, default_value = "table")]
+    #[arg(long, short, default_value = "table")]
     output: OutputFormat,
 }
 
@@ -63,9 +63,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let read = args.read(&types)?;
     let priced = types.into_iter().map(|known| (known, args.price(&rules, read.as_ref(), known)));
     match args.output {
-        OutputFormat::Json => {
+        OutputFormat::Json | OutputFormat::Yaml => {
             let all: Vec<Value> = priced.map(|(known, price)| as_json(known, price)).collect();
-            output::print_json(&json!({"region": args.region, "spot": args.spot, "types": all}))
+            output::print_document(
+                args.output,
+                &json!({"region": args.region, "spot": args.spot, "types": all}),
+            )
         }
         OutputFormat::Table => {
             let mut text = format!(

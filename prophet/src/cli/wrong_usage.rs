@@ -1,5 +1,6 @@
 //! Errors of wrong usage, with exit code 2.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Command;
@@ -33,9 +34,10 @@ const NO_OPTIONS: [(&str, &str); 4] = [
 
 /// The options that only a build with the feature `kubernetes` has, of commands that all builds
 /// have.
-pub(super) const CLUSTER_OPTIONS: [(&str, &str); 4] = [
+pub(super) const CLUSTER_OPTIONS: [(&str, &str); 5] = [
     ("prophet catalog", "--node-group-auto-discovery"),
     ("prophet catalog types", "--aws-prices"),
+    ("prophet simulate", "--policy-file"),
     ("prophet rightsize", "--prometheus"),
     ("prophet rightsize", "--lookback"),
 ];
@@ -63,6 +65,31 @@ fn missing_command(error: &clap::Error, has_cluster_commands: bool) -> Option<St
             "error: this build has no cluster commands, so it has no `prophet {whole}`\n\nTo build them: cargo build --release --features full"
         )
     })
+}
+
+/// The words of a command line, in which a negative value, such as `-5m`, is joined to the option
+/// before it. By itself it would be read as the options `5` and `m`, and the error would not name
+/// the range of the value.
+pub(super) fn with_negative_values(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::new();
+    for word in words {
+        let is_negative =
+            word.to_str().and_then(|word| word.strip_prefix('-')).is_some_and(|rest| {
+                rest.trim_start_matches('.').starts_with(|first: char| first.is_ascii_digit())
+            });
+        let is_option = |before: &&mut OsString| {
+            let text = before.to_str().unwrap_or_default();
+            text.len() > 2 && text.starts_with("--") && !text.contains('=')
+        };
+        match joined.last_mut().filter(is_option) {
+            Some(option) if is_negative => {
+                option.push("=");
+                option.push(word);
+            }
+            _ => joined.push(word),
+        }
+    }
+    joined
 }
 
 /// Adds to an error of an unknown argument what to type instead, where it is known. `typed` are the
@@ -98,9 +125,6 @@ fn tip(
         let is_given = typed.iter().any(|word| value_of(option, word).is_some());
         return (is_file && !is_given)
             .then(|| format!("a file needs its option: {option} {unknown}"));
-    }
-    if unknown[1..].starts_with(|letter: char| letter.is_ascii_digit()) {
-        return Some("no negative value is possible here".into());
     }
     if NO_OPTIONS.iter().any(has) {
         let mut rest = typed.iter().skip_while(|word| value_of(unknown, word).is_none());
@@ -150,6 +174,22 @@ mod tests {
     }
 
     #[test]
+    fn a_negative_value_belongs_to_the_option_before_it() {
+        let table = [
+            ("simulate --tick -5m", "simulate --tick=-5m"),
+            ("simulate --wait-cost -.5 --seed -1", "simulate --wait-cost=-.5 --seed=-1"),
+            ("simulate --tick=5m -5", "simulate --tick=5m -5"),
+            ("catalog -n prophet -- -5", "catalog -n prophet -- -5"),
+            ("trace describe -", "trace describe -"),
+        ];
+        for (typed, expected) in table {
+            let words = with_negative_values(typed.split(' ').map(OsString::from));
+            let words: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
+            assert_eq!(words.join(" "), expected);
+        }
+    }
+
+    #[test]
     fn tips_name_what_to_type() {
         let command = Command::new("prophet")
             .subcommand(Command::new("simulate"))
@@ -167,7 +207,6 @@ mod tests {
         check_file("simulate a.csv", "a.csv", "a file needs its option: --trace a.csv");
         check("simulate --trace a.csv b.csv", "b.csv", true, None);
         check("simulate --policies reactive ladder", "ladder", true, None);
-        check_file("simulate --seed -1", "-1", "no negative value is possible here");
         let whole = "the file needs no option: prophet model check";
         check_file("model check --model a.onnx", "--model", &format!("{whole} a.onnx"));
         check_file("model check --model=a.onnx", "--model", &format!("{whole} a.onnx"));

@@ -19,25 +19,26 @@ use placeholders::Prices;
 pub use self::pace::Pace;
 use self::views::Views;
 use dashboard::Dashboard;
-use simulator::{NamedPolicy, RunLog, SimulationInput, simulate_observed};
+use simulator::{NamedPolicy, SimulationInput, simulate_observed};
 
 pub use self::views::{CAPTIONS, POLICIES};
 
-/// Runs the policies until the end of the window, or until `pace` is stopped. Returns the records
-/// of the runs, which end at the same time.
+/// Runs the policies until the end of the window, at a pace. `answer` is the result of the whole
+/// comparison, with which the page begins.
 ///
 /// `warmed` is called with a policy and the share of its warm-up that is done, until that is 1.
 pub fn run(
     input: SimulationInput<'_>,
     dashboard: &Dashboard,
     pace: &Pace,
+    answer: &str,
     warmed: &(dyn Fn(NamedPolicy, f64) + Sync),
-) -> Vec<(NamedPolicy, RunLog)> {
+) {
     let prices = Prices::new(input.settings.policy.objective, input.catalog);
-    let views = Views::new(input, dashboard, prices);
+    let views = Views::new(input, dashboard, prices, answer);
     let first = input.workload.jobs.first().map_or(0, |job| job.submit);
     let (from, until) = input.window;
-    dashboard.headline(views::learning(from));
+    views.learning();
     let run = |at: usize| {
         let mut shown = views.of_run(at);
         let mut is_warm = false;
@@ -52,15 +53,11 @@ pub fn run(
                 warmed(POLICIES[at], if is_warm { 1.0 } else { passed });
             }
             shown.note(moment);
-            pace.wait(at, moment.time)
-        })
+            pace.wait(at, moment.time);
+            ControlFlow::Continue(())
+        });
     };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..POLICIES.len()).map(|at| (at, scope.spawn(move || run(at)))).collect();
-        let joined = threads
-            .into_iter()
-            .filter_map(|(at, thread)| Some((POLICIES[at], thread.join().ok()?)));
-        joined.collect()
-    })
+    let run = &run;
+    std::thread::scope(|scope| (0..POLICIES.len()).for_each(|at| _ = scope.spawn(move || run(at))));
+    views.finished();
 }

@@ -3,7 +3,6 @@
 //! Until the evaluated time, no run is more than an hour ahead of another. From then on, no run
 //! passes the time that the speed allows, or is more than a tick ahead of another.
 
-use std::ops::ControlFlow;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,8 +24,6 @@ struct State {
     reached: Vec<i64>,
     /// Since when all runs have reached the evaluated time.
     started: Option<Stopwatch>,
-    /// The time at which all runs end, once they were stopped.
-    end: Option<i64>,
 }
 
 /// How far a run may be ahead of another before the evaluated time, in seconds: an hour, so that
@@ -39,26 +36,12 @@ const WAIT_MAX: Duration = Duration::from_millis(200);
 impl Pace {
     /// The pace of `runs` runs whose evaluated time begins at `from`.
     pub fn new(speed: f64, from: i64, tick_seconds: i64, runs: usize) -> Self {
-        let state = State { reached: vec![i64::MIN; runs], started: None, end: None };
+        let state = State { reached: vec![i64::MIN; runs], started: None };
         Self { speed, from, tick_seconds, state: Mutex::new(state), moved: Condvar::new() }
     }
 
-    /// Ends all runs at the same tick. Returns whether they had reached the evaluated time, and
-    /// were not stopped before.
-    pub fn stop(&self) -> bool {
-        let mut state = self.state();
-        if state.started.is_none() || state.end.is_some() {
-            return false;
-        }
-        // A run may already be on its way to the tick after the last one that it reached.
-        let last = state.reached.iter().max().copied();
-        state.end = last.map(|last| last.saturating_add(self.tick_seconds));
-        self.moved.notify_all();
-        true
-    }
-
-    /// Blocks a run at a tick until it may go on. Breaks where it ends.
-    pub(super) fn wait(&self, run: usize, time: i64) -> ControlFlow<()> {
+    /// Blocks a run at a tick until it may go on.
+    pub(super) fn wait(&self, run: usize, time: i64) {
         let mut state = self.state();
         state.reached[run] = time;
         if state.started.is_none() && state.reached.iter().all(|reached| *reached >= self.from) {
@@ -68,14 +51,7 @@ impl Pace {
         loop {
             let slowest = state.reached.iter().min().copied().unwrap_or(time);
             if time < self.from && time <= slowest.saturating_add(LEARNING_AHEAD_MAX) {
-                return ControlFlow::Continue(());
-            }
-            if let Some(end) = state.end {
-                return if time >= end {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                };
+                return;
             }
             // How long the run waits for the clock. It also waits for slower runs.
             let ahead = state.started.map(|started| {
@@ -83,7 +59,7 @@ impl Pace {
                 due.saturating_sub(started.elapsed())
             });
             if ahead.is_some_and(|ahead| ahead.is_zero()) && time <= slowest + self.tick_seconds {
-                return ControlFlow::Continue(());
+                return;
             }
             let ahead = ahead.filter(|ahead| !ahead.is_zero()).unwrap_or(WAIT_MAX).min(WAIT_MAX);
             let waited = self.moved.wait_timeout(state, ahead);
@@ -102,31 +78,21 @@ mod tests {
 
     use super::*;
 
-    /// Two runs with ticks of a minute from 0 on, whose evaluated time begins at 600. The first run
-    /// stops both at 1200.
+    /// Two runs with ticks of a minute from 0 on, whose evaluated time begins at 600.
     #[test]
-    fn runs_stay_together_and_end_at_the_same_tick() {
+    fn runs_stay_together() {
         let pace = Pace::new(1e9, 600, 60, 2);
         let reached = [AtomicI64::new(0), AtomicI64::new(0)];
         let run = |at: usize| {
             let other = &reached[1 - at];
-            for time in (0..).step_by(60) {
+            for time in (0..=1_200).step_by(60) {
                 reached[at].store(time, Ordering::SeqCst);
-                if at == 0 && time == 1_200 {
-                    assert!(pace.stop() && !pace.stop());
-                }
-                if pace.wait(at, time).is_break() {
-                    return time;
-                }
+                pace.wait(at, time);
                 assert!(time < 660 || other.load(Ordering::SeqCst) >= time - 60);
             }
-            unreachable!("the range has no end")
         };
-        let ends = std::thread::scope(|scope| {
-            let threads = [0, 1].map(|at| scope.spawn(move || run(at)));
-            threads.map(|thread| thread.join().expect("the run ends"))
-        });
-        assert_eq!(ends[0], ends[1]);
+        let run = &run;
+        std::thread::scope(|scope| [0, 1].map(|at| scope.spawn(move || run(at))).map(drop));
     }
 
     /// The first of two runs is much slower before the evaluated time, which begins at 36000.
@@ -139,22 +105,14 @@ mod tests {
                 for time in (0..=36_000).step_by(600) {
                     std::thread::sleep(Duration::from_millis(1));
                     slow.store(time, Ordering::SeqCst);
-                    assert!(pace.wait(0, time).is_continue());
+                    pace.wait(0, time);
                 }
             });
             for time in (0..=36_000).step_by(60) {
-                assert!(pace.wait(1, time).is_continue());
+                pace.wait(1, time);
                 ahead = ahead.max(time - slow.load(Ordering::SeqCst));
             }
         });
         assert!((60..=LEARNING_AHEAD_MAX).contains(&ahead), "{ahead}");
-    }
-
-    #[test]
-    fn nothing_can_be_stopped_before_the_evaluated_time() {
-        let pace = Pace::new(1.0, 600, 60, 1);
-        assert!(pace.wait(0, 540).is_continue() && !pace.stop());
-        assert!(pace.wait(0, 600).is_continue() && pace.stop());
-        assert!(pace.wait(0, 660).is_break());
     }
 }

@@ -36,6 +36,8 @@ pub(super) struct Views<'a> {
     input: SimulationInput<'a>,
     dashboard: &'a Dashboard,
     prices: Prices,
+    /// The result of the whole comparison, in sentences.
+    answer: &'a str,
     /// The last figures of each run, and the time at which they were computed.
     figures: Mutex<[Option<(i64, Figures)>; POLICIES.len()]>,
 }
@@ -51,8 +53,29 @@ impl<'a> Views<'a> {
         input: SimulationInput<'a>,
         dashboard: &'a Dashboard,
         prices: Prices,
+        answer: &'a str,
     ) -> Self {
-        Self { input, dashboard, prices, figures: Mutex::default() }
+        Self { input, dashboard, prices, answer, figures: Mutex::default() }
+    }
+
+    /// Shows the whole comparison, and that the policies still learn.
+    pub(super) fn learning(&self) {
+        let from = self.input.window.0;
+        self.headline(&format!(
+            "Below, the same jobs run in fast time. Prophet learns from the jobs before {} {}, at full speed; the comparison begins at that time.",
+            day(from),
+            clock(from)
+        ));
+    }
+
+    /// Shows the whole comparison, and that the log has ended.
+    pub(super) fn finished(&self) {
+        self.headline("The log has ended, and the run below is finished.");
+    }
+
+    /// Shows the whole comparison, followed by a sentence about the run.
+    fn headline(&self, sentence: &str) {
+        self.dashboard.headline(format!("{}\n{sentence}", self.answer));
     }
 
     pub(super) fn of_run(&'a self, at: usize) -> RunViews<'a> {
@@ -122,7 +145,8 @@ impl RunViews<'_> {
             faults: Vec::new(),
         });
         if let [Some((time, reactive)), Some((_, prophet))] = all {
-            dashboard.headline(headline(self.views.input.window.0, time, &reactive, &prophet));
+            let so_far = so_far(input.window.0, time, &reactive, &prophet);
+            self.views.headline(&so_far);
         }
     }
 
@@ -159,7 +183,7 @@ impl RunViews<'_> {
                 beyond(own.dollars - reactive.dollars),
             ),
             row(
-                "saved",
+                "waiting avoided, priced",
                 "waiting less than with the autoscaler alone, at the policy's price of a pending pod-hour",
                 Unit::Dollars,
                 beyond(removed * self.views.prices.wait()),
@@ -168,19 +192,16 @@ impl RunViews<'_> {
     }
 }
 
-/// Returns the headline of the page until the evaluated time.
-pub(super) fn learning(from: i64) -> String {
-    format!(
-        "Prophet learns from the jobs before {} {}. The simulation runs at full speed until then, and the comparison begins at that time.",
-        day(from),
-        clock(from)
-    )
-}
-
 /// Returns what Prophet changed so far.
-fn headline(from: i64, time: i64, reactive: &Figures, prophet: &Figures) -> String {
+fn so_far(from: i64, time: i64, reactive: &Figures, prophet: &Figures) -> String {
     let (before, after) = (reactive.pending_minutes.sum, prophet.pending_minutes.sum);
-    let since = format!("From {} {} to {} {}", day(from), clock(from), day(time), clock(time));
+    let since = format!(
+        "Below, the same jobs run in fast time. From {} {} to {} {}",
+        day(from),
+        clock(from),
+        day(time),
+        clock(time)
+    );
     if before <= 0.0 {
         return format!("{since}, no job has waited for a node.");
     }

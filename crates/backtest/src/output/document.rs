@@ -41,7 +41,7 @@ impl Backtest {
             decisions.as_ref().map(|comparison| comparison.document(settings, trace, catalog));
         let decisions =
             decisions.and_then(|mut object| object.get_mut("policies").map(Value::take));
-        let mut object = json!({
+        let mut object = report::versioned(json!({
             "trace": trace.source,
             "settings": settings,
             "networks": networks,
@@ -55,7 +55,7 @@ impl Backtest {
                 "lead_seconds": settings.lead().seconds,
             },
             "notes": self.notes(settings),
-        });
+        }));
         if let (Some(protocol), Some(object)) = (*paper, object.as_object_mut()) {
             let milliseconds = |name: &str| errors.milliseconds(name);
             let table = table4::document(protocol, &errors.scores, milliseconds);

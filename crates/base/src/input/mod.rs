@@ -19,4 +19,4 @@ pub use alike::{alike, instead_of};
 pub use header::{header_faults, other_separator};
 pub use kind::FileKind;
 pub use text::{is_a_folder, read_text};
-pub use yaml::{YamlError, has_field, line_of, parse};
+pub use yaml::{YamlError, has_field, line_of, parse, to_yaml};

@@ -257,6 +257,14 @@ impl<'de> Visitor<'de> for ValuesVisitor {
     }
 }
 
+/// A value as YAML.
+///
+/// # Errors
+/// The value cannot be written as YAML, such as a map whose keys are maps.
+pub fn to_yaml(value: &impl serde::Serialize) -> Result<String, serde_saphyr::ser::Error> {
+    serde_saphyr::to_string(value)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;

@@ -9,9 +9,9 @@ use crate::observe::{Launches, World};
 use crate::outcome::Backoff;
 
 /// The backoff of the group with this name, if it is in one: because launches for placeholders
-/// failed, because the status of cluster-autoscaler lists it, or because Karpenter or AWS reports that there is no
-/// capacity. After such a report, placeholders that wait stay until their launch takes longer than
-/// usual and counts as failed.
+/// failed, because the status of cluster-autoscaler lists it, or because Karpenter or AWS reports
+/// that there is no capacity. After such a report, placeholders that wait stay until their launch
+/// takes longer than usual and counts as failed.
 pub(super) fn backoff<'a>(
     (name, offer): (&str, &Offer),
     (world, groups): (&World, &Groups),

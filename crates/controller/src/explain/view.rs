@@ -135,7 +135,7 @@ fn figures(outcome: &Outcome) -> Vec<Figure> {
         count("launches waited for", "nodes that pods waited for", *waited_for),
         count("launches failed", "placeholders without a node in time", *failed),
         Figure {
-            name: "minutes saved",
+            name: "waiting avoided",
             meaning: "the launch latencies of the used launches, less the time that their first pods waited",
             unit: Unit::Minutes,
             value: minutes,
@@ -147,8 +147,8 @@ fn figures(outcome: &Outcome) -> Vec<Figure> {
             value: spent(outcome),
         },
         Figure {
-            name: "saved",
-            meaning: "the minutes saved, at the policy's price of a pending pod-hour",
+            name: "waiting avoided, priced",
+            meaning: "at the policy's price of a pending pod-hour",
             unit: Unit::Dollars,
             value: minutes / 60.0 * wait,
         },

@@ -25,6 +25,17 @@ pub(super) fn headline(comparison: &Comparison) -> String {
     text + &glance(reactive, policy, rival.as_ref())
 }
 
+impl Comparison {
+    /// The answer in sentences: the hours of waiting and the dollars with the shown policy and with
+    /// the autoscaler alone. Empty without policies.
+    pub fn answer(&self) -> String {
+        let (Some(reactive), Some(policy)) = (self.policies.first(), shown(self)) else {
+            return String::new();
+        };
+        answer(self.window, reactive, policy).replace("<b>", "").replace("</b>", "")
+    }
+}
+
 fn answer(window: (i64, i64), reactive: &PolicyResult, policy: &PolicyResult) -> String {
     let name = escape(&policy.name());
     let (before, after) = (&reactive.figures, &policy.figures);

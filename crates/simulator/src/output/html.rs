@@ -10,7 +10,7 @@ use super::burst::{Burst, node_layers, write_burst};
 use super::frontier::{FRONTIER_NOTE, frontier};
 use super::headline::{conditions, headline};
 use super::shown::{lines, shown};
-use super::text_table::{COLUMNS, cell, ties};
+use super::text_table::{BY_IMPORTANCE, COLUMNS, cell, ties};
 use crate::compare::{Comparison, PolicyResult};
 use crate::figures::COST_NOTE;
 use crate::log::{RunLog, TickRecord};
@@ -60,23 +60,34 @@ const FIGURES_NOTE: &str = "Pending minutes are the time from submission to star
 pub fn figures_note(comparison: &Comparison) -> String {
     let ties = ties(comparison).unwrap_or_default();
     format!(
-        "{FIGURES_NOTE} Extra cost is {COST_NOTE}. Extra packing is what a policy adds to the price of nodes while pods run on them, as the same share. {}",
+        "{FIGURES_NOTE} Columns for which the screen has no room are in <code>figures.json</code> and on paper. Extra cost is {COST_NOTE}. Extra packing is what a policy adds to the price of nodes while pods run on them, as the same share. {}",
         escape(&ties)
     )
 }
 
-/// Returns the figures of a comparison, one row for each policy.
+/// The CSS class of the columns from a rank by importance on: those that a large, a middle and a
+/// small screen have no room for.
+const ROOM: [(usize, &str); 3] = [(12, "room-large"), (8, "room-middle"), (4, "room-small")];
+
+/// Returns the figures of a comparison, one row for each policy. Columns without room on a screen
+/// are hidden, the least important first.
 pub fn table(comparison: &Comparison) -> String {
+    let class = |at: usize| {
+        let rank = BY_IMPORTANCE.iter().position(|other| *other == at).unwrap_or(COLUMNS.len());
+        let classes = ROOM.iter().find(|(most, _)| rank >= *most);
+        classes.map_or(String::new(), |(_, class)| format!(" class=\"{class}\""))
+    };
     let mut rows = String::from("<tr><th>policy</th>");
-    for (first, second, ..) in COLUMNS {
-        let _ = write!(rows, "<th>{first}<br>{second}</th>");
+    for (at, (first, second, ..)) in COLUMNS.iter().enumerate() {
+        let _ = write!(rows, "<th{}>{first}<br>{second}</th>", class(at));
     }
     rows += "</tr></thead><tbody>";
     for policy in &comparison.policies {
         let _ = write!(rows, "<tr><th>{}</th>", escape(&comparison.name(policy.named_policy)));
-        for (_, _, value, decimals) in COLUMNS {
+        for (at, (_, _, value, decimals)) in COLUMNS.iter().enumerate() {
             let error = policy.stderr.map(|stderr| value(&stderr));
-            let _ = write!(rows, "<td>{}</td>", cell(value(&policy.figures), error, decimals));
+            let value = cell(value(&policy.figures), error, *decimals);
+            let _ = write!(rows, "<td{}>{value}</td>", class(at));
         }
         rows += "</tr>";
     }

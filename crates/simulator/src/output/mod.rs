@@ -142,7 +142,7 @@ impl Comparison {
         let types: Vec<Value> = types.collect();
         let (from, until) = self.window;
         let first = trace.jobs.first().map(|job| job.submit);
-        json!({
+        report::versioned(json!({
             "trace": trace.source,
             "window": { "warm_up_from": first, "from": from, "until": until },
             "instance_types": types,
@@ -150,7 +150,7 @@ impl Comparison {
             "settings": settings,
             "policies": policies,
             "spot": spot,
-        })
+        }))
     }
 }
 

@@ -40,7 +40,8 @@ pub(super) const COLUMNS: [Column; 18] = [
 /// hidden, launches as a multiple, extra cost, dollars, break-even price, extra packing, extra
 /// idle, jobs hidden, idle hours, used launches hidden, node launches, mean, p99, p95, instance
 /// hours, placeholder writes.
-const BY_IMPORTANCE: [usize; 18] = [0, 5, 6, 8, 13, 15, 16, 14, 12, 4, 11, 9, 7, 1, 3, 2, 10, 17];
+pub(super) const BY_IMPORTANCE: [usize; 18] =
+    [0, 5, 6, 8, 13, 15, 16, 14, 12, 4, 11, 9, 7, 1, 3, 2, 10, 17];
 
 /// Returns the comparison as a table, followed by notes on its figures.
 ///

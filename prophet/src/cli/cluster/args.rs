@@ -15,13 +15,28 @@ use embedder::MicroDollars;
 use history::Place;
 use instances::PriceRules;
 use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use placeholders::Ceiling;
 
 use crate::cli::input;
 
-/// The option `--namespace`: the namespaces whose policies a command uses.
+/// The cluster of a command, as kubectl's options of the same names select it.
+#[derive(clap::Args)]
+pub(super) struct KubeArgs {
+    /// The kubeconfig file [default: that of KUBECONFIG, else ~/.kube/config, else the service
+    /// account of the pod]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig file [default: its current context]
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+}
+
+/// The cluster of a command, and the namespaces whose policies it uses.
 #[derive(clap::Args)]
 pub(super) struct NamespacesArg {
+    #[command(flatten)]
+    kube: KubeArgs,
     /// The namespaces of the policies [default: the namespace of the kubeconfig context or of the
     /// pod]
     #[arg(
@@ -35,6 +50,14 @@ pub(super) struct NamespacesArg {
 }
 
 impl NamespacesArg {
+    /// A client of the cluster.
+    ///
+    /// # Errors
+    /// See [`KubeArgs::connect`].
+    pub(super) async fn connect(&self) -> anyhow::Result<Client> {
+        self.kube.connect().await
+    }
+
     /// The given namespaces, or the default one of the client.
     pub(super) fn or_default(self, client: &Client) -> Vec<String> {
         if self.namespaces.is_empty() {
@@ -48,8 +71,7 @@ impl NamespacesArg {
 /// The most placeholders of all policies where no limit is given and none is required.
 const PLACEHOLDERS_DEFAULT: u64 = 1_000;
 
-/// The options of the commands that read a cluster. The environment selects the cluster:
-/// `KUBECONFIG`, or the pod's service account.
+/// The options of the commands that read a cluster.
 #[derive(clap::Args)]
 pub(super) struct ClusterArgs {
     #[command(flatten)]
@@ -200,7 +222,7 @@ impl ClusterArgs {
     /// Connects to the cluster, and converts the options into a configuration and the source of the
     /// groups of nodes.
     pub(super) async fn connect(self) -> anyhow::Result<(Client, Config, GroupSource)> {
-        let client = connect().await?;
+        let client = self.namespaces.connect().await?;
         if let Some(library) = &self.onnx_runtime {
             onnx::start(Some(library))?;
         }
@@ -321,20 +343,37 @@ pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 /// may have no event from its start to its end.
 const SILENCE_SECONDS: u32 = 15;
 
-/// A client of the cluster that the environment selects.
-///
-/// # Errors
-/// The environment has neither a kubeconfig nor a service account.
-pub(super) async fn connect() -> anyhow::Result<Client> {
-    // The message of the error contains its causes, so they are not added.
-    let none =
-        |error| anyhow!("failed to find a cluster: set KUBECONFIG, or run in a pod: {error}");
-    let inferred = kube::Config::infer().await.map_err(kube::Error::InferConfig);
-    let mut config = inferred.map_err(none)?;
-    config.read_timeout = Some(Duration::from_secs((WATCH_SECONDS + SILENCE_SECONDS).into()));
-    // Otherwise the time for which a connection was idle before a request counts, too.
-    config.reset_reader_on_write = true;
-    Client::try_from(config).map_err(none)
+impl KubeArgs {
+    /// A client of the cluster.
+    ///
+    /// # Errors
+    /// There is neither a kubeconfig nor a service account, or the kubeconfig lacks the context.
+    pub(super) async fn connect(&self) -> anyhow::Result<Client> {
+        // The message of the error contains its causes, so they are not added.
+        let none = |error: &dyn std::fmt::Display| {
+            anyhow!(
+                "failed to find a cluster: set KUBECONFIG, give --kubeconfig, or run in a pod: {error}"
+            )
+        };
+        let inferred = match (&self.kubeconfig, &self.context) {
+            (None, None) => {
+                let inferred = kube::Config::infer().await;
+                inferred.map_err(|error| none(&kube::Error::InferConfig(error)))
+            }
+            (path, context) => {
+                let read = path.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from);
+                let read = read.map_err(|error| none(&error))?;
+                let options = KubeConfigOptions { context: context.clone(), ..Default::default() };
+                let config = kube::Config::from_custom_kubeconfig(read, &options).await;
+                config.map_err(|error| none(&error))
+            }
+        };
+        let mut config = inferred?;
+        config.read_timeout = Some(Duration::from_secs((WATCH_SECONDS + SILENCE_SECONDS).into()));
+        // Otherwise the time for which a connection was idle before a request counts, too.
+        config.reset_reader_on_write = true;
+        Client::try_from(config).map_err(|error| none(&error))
+    }
 }
 
 fn dollars(text: &str) -> Result<MicroDollars, String> {

@@ -20,7 +20,7 @@ pub(in crate::cli) struct ListArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     /// How to print the result
-    #[arg(long, default_value = "table")]
+    #[arg(long, short, default_value = "table")]
     output: OutputFormat,
 }
 
@@ -39,11 +39,14 @@ pub(in crate::cli) fn run(args: ListArgs) -> anyhow::Result<()> {
         }
     })?;
     match args.output {
-        OutputFormat::Json => {
+        OutputFormat::Json | OutputFormat::Yaml => {
             let all = offers.catalog.buckets().iter().zip(&offers.groups).zip(&offers.prices);
             let buckets: Vec<Value> =
                 all.map(|((bucket, groups), source)| as_json(bucket, groups, *source)).collect();
-            output::print_json(&json!({"buckets": buckets, "problems": offers.problems}))
+            output::print_document(
+                args.output,
+                &json!({"buckets": buckets, "problems": offers.problems}),
+            )
         }
         OutputFormat::Table => output::print(&as_table(&offers)),
     }

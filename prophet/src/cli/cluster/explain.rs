@@ -11,15 +11,16 @@ use instances::PriceSource;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
 use serde::Serialize;
+use serde_json::json;
 
-use super::args::{block_on, connect};
+use super::args::{KubeArgs, block_on};
 use crate::cli::output;
 use crate::cli::output::OutputFormat;
 
 const EXAMPLES: &str = "\
 Examples:
   prophet explain m5.4xlarge --namespace batch
-  prophet explain --namespace batch
+  prophet explain --all-namespaces
   prophet explain g5.48xlarge/spot --output json
 
 The command prints the status that the running controller wrote last.";
@@ -29,11 +30,16 @@ The command prints the status that the running controller wrote last.";
 pub(in crate::cli) struct Args {
     /// The bucket: an instance type, followed by /spot for spot capacity [default: all buckets]
     bucket: Option<String>,
+    #[command(flatten)]
+    kube: KubeArgs,
     /// The namespace of the policies [default: the namespace of the kubeconfig context]
     #[arg(long, short, value_name = "NAMESPACE")]
     namespace: Option<String>,
+    /// The policies of all namespaces
+    #[arg(long, short = 'A', conflicts_with = "namespace")]
+    all_namespaces: bool,
     /// How to print the result
-    #[arg(long, default_value = "table")]
+    #[arg(long, short, default_value = "table")]
     output: OutputFormat,
 }
 
@@ -46,13 +52,17 @@ struct Explained {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let policies = block_on(async {
-        let client = connect().await?;
+        let client = args.kube.connect().await?;
         let namespace =
             args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
-        let api: Api<StoredPolicy> = Api::namespaced(client, &namespace);
+        let (api, place): (Api<StoredPolicy>, _) = if args.all_namespaces {
+            (Api::all(client), "any namespace")
+        } else {
+            (Api::namespaced(client, &namespace), namespace.as_str())
+        };
         let policies = api.list(&ListParams::default()).await?.items;
         if policies.is_empty() {
-            bail!("there is no OverprovisioningPolicy in {namespace}");
+            bail!("there is no OverprovisioningPolicy in {place}");
         }
         Ok(policies.into_iter().map(|StoredPolicy(policy)| policy))
     })?;
@@ -78,7 +88,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         bail!("no policy's status has a bucket {wanted}; known buckets: {}", known.join(", "));
     }
     match args.output {
-        OutputFormat::Json => output::print_json(&found),
+        OutputFormat::Json | OutputFormat::Yaml => {
+            output::print_document(args.output, &json!({"buckets": found}))
+        }
         OutputFormat::Table => output::print(&text),
     }
 }

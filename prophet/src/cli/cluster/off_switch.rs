@@ -9,7 +9,7 @@ use controller::cluster::{switch_off, switch_on};
 use controller::observe::OFF_SWITCH;
 use kube::Client;
 
-use super::args::{NamespacesArg, block_on, connect};
+use super::args::{NamespacesArg, block_on};
 use crate::cli::output;
 
 const OFF_EXAMPLES: &str = "\
@@ -71,7 +71,7 @@ pub(in crate::cli) struct OnArgs {
 
 pub(super) fn off(args: OffArgs) -> anyhow::Result<()> {
     block_on(async {
-        let client = connect().await?;
+        let client = args.switch.namespaces.connect().await?;
         let (namespaces, at) = args.switch.or_default(&client);
         let set = switch_off(client.clone(), &at).await;
         let set = set.with_context(|| format!("failed to create the ConfigMap {at}/{OFF_SWITCH}"));
@@ -111,7 +111,7 @@ async fn remove(client: &Client, namespaces: &[String]) -> anyhow::Result<usize>
 
 pub(super) fn on(args: OnArgs) -> anyhow::Result<()> {
     block_on(async {
-        let client = connect().await?;
+        let client = args.switch.namespaces.connect().await?;
         let (_, at) = args.switch.or_default(&client);
         let removed = switch_on(client, &at).await;
         let removed =

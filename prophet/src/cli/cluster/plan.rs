@@ -5,6 +5,7 @@ use controller::cluster::{Controller, Leadership};
 use controller::crd::OverprovisioningPolicyStatus;
 use controller::explain::{Explain, status};
 use serde::Serialize;
+use serde_json::json;
 
 use super::args::{ClusterArgs, PATIENCE, block_on};
 use super::explain::describe;
@@ -24,7 +25,7 @@ pub(in crate::cli) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
     /// How to print the result
-    #[arg(long, default_value = "table")]
+    #[arg(long, short, default_value = "table")]
     output: OutputFormat,
 }
 
@@ -65,7 +66,9 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         })
         .collect();
     match args.output {
-        OutputFormat::Json => output::print_json(&planned),
+        OutputFormat::Json | OutputFormat::Yaml => {
+            output::print_document(args.output, &json!({"policies": planned}))
+        }
         OutputFormat::Table => {
             let texts: Vec<String> = planned
                 .iter()

@@ -1,6 +1,8 @@
 //! `prophet reference`: prints a page of the reference in `docs/reference/`, in Markdown. The pages
 //! are generated, so that they cannot differ from the program.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt::Write as _;
 
 use controller::crd::OverprovisioningPolicy;
@@ -9,6 +11,7 @@ use controller::observe::HeldBack;
 use controller::outcome::Cause;
 use kube::CustomResourceExt as _;
 use placeholders::Reason;
+use report::write_note;
 use serde_json::Value;
 
 use crate::cli::output;
@@ -52,25 +55,59 @@ fn commands(mut command: clap::Command) -> String {
     let mut page = opening(
         "Commands",
         "commands",
-        "The help of each command, as `prophet COMMAND --help` prints it. A variable in brackets, such as\n\
-         `[env: PROPHET_DATA]`, sets the option where the command line does not.",
+        "The help of each command, as `prophet COMMAND --help` prints it, but options that several commands\n\
+         have are described once. A variable in brackets, such as `[env: PROPHET_DATA]`, sets the option\n\
+         where the command line does not.",
     );
     command.build();
-    write_help(&mut page, command);
+    write_help(&mut page, command, &mut Listed::new());
     page
 }
 
+/// The options that the page has so far: by name and description, the command that lists them.
+type Listed = BTreeMap<(String, String), String>;
+
+/// Fewer options than these are listed again, and not by a reference to another command.
+const REPEATED_MIN: usize = 4;
+
 /// Adds the help of a command and of those below it, without the values that variables have here.
-fn write_help(page: &mut String, command: clap::Command) {
-    let mut command = command.mut_args(|option| option.hide_env_values(true));
+/// Options that an earlier command has, too, are named only.
+fn write_help(page: &mut String, command: clap::Command, listed: &mut Listed) {
+    let command = command.mut_args(|option| option.hide_env_values(true));
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned();
+    let mut repeated: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for option in command.get_arguments() {
+        let Some(long) = option.get_long() else { continue };
+        let help = option.get_long_help().or(option.get_help()).map(ToString::to_string);
+        let described = format!("{help:?}{:?}", option.get_default_values());
+        match listed.entry((long.to_owned(), described)) {
+            Entry::Occupied(by) => repeated.entry(by.get().clone()).or_default().push(long.into()),
+            Entry::Vacant(new) => _ = new.insert(name.clone()),
+        }
+    }
+    repeated.retain(|_, options| options.len() >= REPEATED_MIN);
+    let is_repeated = |option: &clap::Arg| {
+        let long = option.get_long().unwrap_or_default();
+        repeated.values().flatten().any(|repeated| repeated == long)
+    };
+    let mut command = command.mut_args(|option| {
+        let hide = is_repeated(&option);
+        if hide { option.hide(true) } else { option }
+    });
     let help = command.render_long_help().to_string();
     let help: Vec<&str> = help.lines().map(str::trim_end).collect();
     // Writing to a string cannot fail.
     let _ = write!(page, "\n## {name}\n\n```text\n{}\n```\n", help.join("\n").trim_end());
+    for (other, options) in repeated {
+        let options: Vec<String> = options.iter().map(|long| format!("`--{long}`")).collect();
+        let anchor = other.replace(' ', "-");
+        let options = options.join(", ");
+        page.push('\n');
+        write_note(page, &format!("These options are those of [`{other}`](#{anchor}): {options}."));
+    }
     for below in command.get_subcommands() {
         if !below.is_hide_set() && below.get_name() != "help" {
-            write_help(page, below.clone());
+            write_help(page, below.clone(), listed);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use controller::cluster::Election;
 
-use super::args::{NamespacesArg, block_on, connect};
+use super::args::{NamespacesArg, block_on};
 use crate::cli::output;
 
 const EXAMPLES: &str = "\
@@ -33,7 +33,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     block_on(async {
-        let client = connect().await?;
+        let client = args.namespaces.connect().await?;
         let lease_namespace = args.leader_elect_namespace.as_deref();
         let lease_namespace = lease_namespace.unwrap_or_else(|| client.default_namespace());
         let election = Election::new(client.clone(), lease_namespace, "remove-placeholders");

@@ -4,10 +4,13 @@
 //! mod.rs       the options, and a log that is ready for the replay
 //! window.rs    reads the log, and checks the evaluated time against it
 //! networks.rs  checks that the networks of a run can be run
+//! policy_file.rs  a policy of a cluster, as it is written
 //! recorded.rs  a history as a log (no_history.rs: in builds that cannot read one)
 //! ```
 
 mod networks;
+#[cfg(feature = "kubernetes")]
+mod policy_file;
 #[cfg(feature = "kubernetes")]
 mod recorded;
 #[cfg(not(feature = "kubernetes"))]
@@ -30,7 +33,7 @@ use traces::{Admits, Trace, default_types};
 use self::networks::{check_network, check_paper, usable};
 use self::recorded::RecordedLog;
 pub(super) use self::recorded::recorded_log;
-pub(super) use self::window::{check_span, covered, warn_of_units};
+pub(super) use self::window::{check_span, check_units, covered, warm_up};
 use self::window::{date_time, load, time_point, window};
 use super::{input, wrong_usage};
 
@@ -64,11 +67,18 @@ pub(super) struct LogArgs {
     /// admit a recorded pod are assumed from its requests, then.
     #[arg(skip)]
     pub(super) other_types: bool,
+    /// The file of the policy to replay, of a command that has this option
+    #[cfg(feature = "kubernetes")]
+    #[arg(skip)]
+    policy_file: Option<PathBuf>,
     /// Skip bad lines of the log, and report their number
     #[arg(long)]
     lenient: bool,
+    /// Fail if the requests of the log are probably in another unit, instead of a warning
+    #[arg(long)]
+    strict: bool,
     /// The start of the evaluated time: a date, a date-time, or an offset from the first job (8d);
-    /// earlier jobs only warm up the state [default: the first job; of the example, 14d]
+    /// earlier jobs only warm up the forecasts [default: half of the log, at most 14d]
     #[arg(long, value_name = "T")]
     from: Option<TimePoint>,
     /// The end of the evaluated time [default: the last job]
@@ -120,7 +130,7 @@ pub(super) struct LogArgs {
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
     /// The seed of the random number generator [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = seed)]
     seed: Option<u64>,
 }
 
@@ -136,6 +146,10 @@ fn price(text: &str) -> Result<f64, String> {
     parsed.filter(|d| *d > 0.0 && d.is_finite()).ok_or_else(|| "expected a price above 0".into())
 }
 
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
+}
+
 /// Parses the length of a tick.
 pub(super) fn tick(text: &str) -> Result<Span, String> {
     let span: Span = text.parse()?;
@@ -143,6 +157,12 @@ pub(super) fn tick(text: &str) -> Result<Span, String> {
 }
 
 impl LogArgs {
+    /// The options with the policy in a file.
+    #[cfg(feature = "kubernetes")]
+    pub(super) fn with_policy_file(self, policy_file: Option<PathBuf>) -> Self {
+        Self { policy_file, ..self }
+    }
+
     /// The options of the settings file, overridden by the options of the command line. `more` sets
     /// the command's own options.
     ///
@@ -165,6 +185,10 @@ impl LogArgs {
             self.recorded.take_over(&mut settings, self.with_usage)?;
         }
         self.set_files(&mut settings)?;
+        #[cfg(feature = "kubernetes")]
+        if let Some(path) = &self.policy_file {
+            policy_file::apply(path, &mut settings)?;
+        }
         settings.policy.objective = self.objective(settings.policy.objective);
         settings.lenient |= self.lenient;
         settings.columns = self.columns.clone().or(settings.columns);
@@ -235,7 +259,7 @@ impl LogArgs {
         check_network(&settings, self.onnx_runtime.as_deref())?;
         let mut trace = match &settings.data {
             Some(_) => self.recorded.trace(&settings, self.with_usage)?,
-            None => load(&mut settings)?,
+            None => load(&mut settings, self.strict)?,
         };
         if self.other_types {
             trace.jobs.iter_mut().for_each(|job| job.work.admits = Admits::Assumed);

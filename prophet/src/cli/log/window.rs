@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::bail;
+use base::days::DAY_SECONDS;
 use base::span::Span;
 use chrono::DateTime;
 use simulator::{SimulationSettings, TimePoint};
@@ -14,7 +15,7 @@ use crate::cli::progress;
 const EXAMPLE_FROM: &str = "14d";
 
 /// Reads the log of the settings, or the example.
-pub(super) fn load(settings: &mut SimulationSettings) -> anyhow::Result<Trace> {
+pub(super) fn load(settings: &mut SimulationSettings, strict: bool) -> anyhow::Result<Trace> {
     let Some(path) = &settings.trace else {
         settings.from.get_or_insert(EXAMPLE_FROM.parse().map_err(anyhow::Error::msg)?);
         eprintln!(
@@ -28,15 +29,51 @@ pub(super) fn load(settings: &mut SimulationSettings) -> anyhow::Result<Trace> {
     if trace.notes != traces::Notes::default() {
         eprintln!("note: {path}: {}", trace.notes);
     }
-    warn_of_units(path, &trace);
+    check_units(path, &trace, strict)?;
     Ok(trace)
 }
 
 /// Warns of requests that the log probably has in another unit.
-pub(in crate::cli) fn warn_of_units(path: &str, trace: &Trace) {
-    for odd in traces::odd_units(&trace.jobs) {
+///
+/// # Errors
+/// `strict`, and there are such requests.
+pub(in crate::cli) fn check_units(path: &str, trace: &Trace, strict: bool) -> anyhow::Result<()> {
+    let odd = traces::odd_units(&trace.jobs);
+    if strict && !odd.is_empty() {
+        bail!("{path}: {}", odd.join("; "));
+    }
+    for odd in odd {
         eprintln!("warning: {path}: {odd}");
     }
+    Ok(())
+}
+
+/// The longest warm-up of a log for which no start is given, in seconds: 14 days.
+const WARM_UP_MAX: i64 = 14 * DAY_SECONDS;
+
+/// Lets the first half of a log, or of its part until `--until`, warm up the forecasts, at most 14
+/// days, unless a start is given.
+pub(in crate::cli) fn warm_up(settings: &mut SimulationSettings, trace: &Trace) {
+    let (Some(first), Some(last)) = (trace.jobs.first(), trace.jobs.last()) else { return };
+    if settings.from.is_some() {
+        return;
+    }
+    let last = settings
+        .until
+        .as_ref()
+        .map_or(last.submit, |until| until.seconds(first.submit).min(last.submit));
+    let half = (last.saturating_sub(first.submit) / 2).clamp(0, WARM_UP_MAX);
+    if half == 0 {
+        return;
+    }
+    // A whole number of minutes is easier to read.
+    let half = half - if half >= 3_600 { half % 60 } else { 0 };
+    eprintln!(
+        "note: without --from, the first half of the log, at most 14 days, warms up the forecasts: the evaluated time begins at {}",
+        date_time(first.submit.saturating_add(half))
+    );
+    settings.from =
+        u32::try_from(half).ok().and_then(|half| Span::seconds(half).to_string().parse().ok());
 }
 
 /// The evaluated time: its first second and the second after its last, in the log's seconds.

@@ -1,0 +1,72 @@
+//! A policy of a cluster, as it is written, for the replay of a log.
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use base::span::Span;
+use controller::cluster::Allowed;
+use controller::crd::OverprovisioningPolicy;
+use instances::CatalogFile;
+use serde_json::Value;
+use simulator::{NamedPolicy, SimulationSettings};
+
+use crate::cli::input;
+
+/// Sets the objective, the limits, the behavior, the tick and the forecasts of the policy in a
+/// file, and its instance types, if it lists some and the settings have none. The policy is
+/// compared with the autoscaler alone.
+pub(super) fn apply(path: &Path, settings: &mut SimulationSettings) -> anyhow::Result<()> {
+    let (text, file) = (input::text(path)?, path.display().to_string());
+    let written: Value = base::input::parse(&text, &file)?;
+    if written["kind"] != "OverprovisioningPolicy" {
+        bail!("{file}: expected an OverprovisioningPolicy, got the kind {}", written["kind"]);
+    }
+    let policy: OverprovisioningPolicy = base::input::parse(&text, &file)?;
+    let read = serde_json::to_value(&policy.spec)?;
+    if let Some(field) = unknown(&written["spec"], &read) {
+        let field = format!("spec{field}");
+        let line = base::input::line_of(&text, &field);
+        let place = line.map_or_else(|| file.clone(), |line| format!("{file}:{line}"));
+        bail!("{place}: {field}: unknown field");
+    }
+    let allowed = Allowed { placeholder_priority_max: i32::MAX, ..Allowed::default() };
+    let of = policy.spec.settings(&allowed);
+    let of = of.map_err(|faults| anyhow::anyhow!("{}", faults.join("; "))).context(file.clone())?;
+    settings.tick = Span::seconds(u32::try_from(of.tick_seconds).unwrap_or(u32::MAX));
+    settings.policy = of.policy;
+    settings.ladder = of.ladder;
+    settings.ladder_first = of.ladder_first;
+    settings.expression = of.expression;
+    settings.tiers = of.workloads.tiers;
+    settings.policies = vec![NamedPolicy::Reactive, NamedPolicy::Forecast(of.method, None)];
+    let types = &of.buckets.instance_types;
+    if settings.catalog.is_none() && !types.is_empty() {
+        for name in types {
+            input::instance_type(name).map_err(|problem| {
+                anyhow::anyhow!("{file}: spec.buckets.instanceTypes: {name}: {problem}")
+            })?;
+        }
+        settings.catalog = Some(CatalogFile::of_types(types.iter().map(String::as_str)));
+    }
+    eprintln!(
+        "note: {file}: a replay of a log has no use for spec.mode, spec.rollout, spec.placeholders, and for the pods and groups that the policy selects"
+    );
+    Ok(())
+}
+
+/// The path of the first field that was written and not read, such as `.limits.total`.
+fn unknown(written: &Value, read: &Value) -> Option<String> {
+    match (written, read) {
+        (Value::Object(written), Value::Object(read)) => {
+            written.iter().find_map(|(name, value)| match read.get(name) {
+                Some(read) => Some(format!(".{name}{}", unknown(value, read)?)),
+                None => Some(format!(".{name}")),
+            })
+        }
+        (Value::Array(written), Value::Array(read)) => {
+            let mut pairs = written.iter().zip(read).enumerate();
+            pairs.find_map(|(at, (value, read))| Some(format!("[{at}]{}", unknown(value, read)?)))
+        }
+        _ => None,
+    }
+}
