@@ -20,9 +20,9 @@ pub(crate) fn limit(
     policy: &Policy,
     why: &mut [Vec<Step>],
 ) {
-    let Limits { total, buckets, outer } = &policy.limits;
+    let Limits { total, buckets, dollars_per_hour, outer } = &policy.limits;
     let OuterLimits { operator, yielding, unpriced, rollout_percent, adds_none } = outer;
-    let spend_cap = policy.spend_cap.and_then(MicroDollars::from_dollars);
+    let spend_cap = dollars_per_hour.and_then(MicroDollars::from_dollars);
     let priced = spend_cap.is_some() || operator.hourly.is_some();
     for (want, target) in wants.iter().zip(targets.iter_mut()) {
         let mut cap = |most: Option<u64>, reason: Reason| {

@@ -128,7 +128,7 @@ pub fn exceeded(
     }
     check("the limit of the policy", with_stranded(&all), limits.total);
     check("the limit of the operator", with_stranded(&all), outer.operator.placeholders);
-    let spend_cap = policy.spend_cap.and_then(MicroDollars::from_dollars);
+    let spend_cap = policy.limits.dollars_per_hour.and_then(MicroDollars::from_dollars);
     check("the spend cap in millionths of a dollar", hourly.0, spend_cap.map(|cap| cap.0));
     let operator = outer.operator.hourly.map(|cap| cap.0);
     check("the operator's limit in millionths of a dollar", hourly.0, operator);

@@ -17,9 +17,6 @@ pub struct Policy {
     pub objective: Objective,
     /// The limits on the number of placeholders.
     pub limits: Limits,
-    /// The maximum cost of all placeholders, in dollars per hour, between 0 and a billion. If
-    /// absent, the cost has no limit.
-    pub spend_cap: Option<f64>,
     /// How fast targets may change.
     pub behavior: Behavior,
 }
@@ -27,7 +24,7 @@ pub struct Policy {
 /// How waiting and idle nodes are weighed against each other. [`crate::Prices`] has the weights of
 /// the buckets of a catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "camelCase")]
 pub enum Objective {
     /// The ensemble holds as many nodes as it takes until this share of the pods waits no longer
     /// than one scan of the autoscaler, in (0, 1). Other methods hold this quantile of the new
@@ -35,9 +32,11 @@ pub enum Objective {
     Quantile(f64),
     /// The price of waiting, in dollars per pending pod-hour, above 0. The price of idling is the
     /// price of the bucket's instances.
+    #[serde(alias = "wait_cost")]
     WaitCost(f64),
     /// The price of waiting as a ratio, above 0: a pending pod-hour costs as much as this many idle
     /// instance-hours at the mean price of the catalog's instances.
+    #[serde(alias = "wait_ratio")]
     WaitRatio(f64),
 }
 
@@ -62,14 +61,18 @@ impl Objective {
     }
 }
 
-/// The maximum numbers of placeholders.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+/// The maximum number and cost of placeholders. The fields are those of a policy in a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Limits {
     /// The maximum over all buckets. If absent, the total has no limit.
+    #[serde(rename = "placeholders")]
     pub total: Option<u64>,
     /// The maximum of single buckets, by the name of the bucket.
     pub buckets: BTreeMap<String, u64>,
+    /// The maximum cost of all placeholders, in dollars per hour, between 0 and a billion. If
+    /// absent, the cost has no limit.
+    pub dollars_per_hour: Option<f64>,
     /// The limits that the controller sets. A policy cannot.
     #[serde(skip)]
     pub outer: OuterLimits,
@@ -128,7 +131,7 @@ impl Ceiling {
 /// downscaling, slow decay, deferred small changes, limited growth. By default nothing limits the
 /// targets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Behavior {
     /// The rules for growing targets.
     pub scale_up: ScalingRules,
@@ -138,7 +141,7 @@ pub struct Behavior {
 
 /// One direction of [`Behavior`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ScalingRules {
     /// The stabilisation window in seconds, at most a day (86,400). A shrinking target is the
     /// highest of the window; a growing target is the lowest.
@@ -151,7 +154,7 @@ pub struct ScalingRules {
 
 /// A rate: the maximum number of placeholders that may be added or removed in a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ScalingPolicy {
     /// The number of placeholders.
     pub value: u64,
@@ -166,8 +169,7 @@ pub const WINDOW_SECONDS_MAX: u32 = 86_400;
 impl Policy {
     /// Returns the fields with invalid values. The list is empty if the policy is valid.
     pub fn faults(&self) -> Vec<InvalidField> {
-        let Self { objective, limits: _, spend_cap, behavior: Behavior { scale_up, scale_down } } =
-            self;
+        let Self { objective, limits, behavior: Behavior { scale_up, scale_down } } = self;
         let mut faults = Vec::new();
         let mut fault = |field, problem| faults.push(InvalidField { field, problem });
         match *objective {
@@ -182,7 +184,7 @@ impl Policy {
             }
             _ => {}
         }
-        if let Some(cap) = spend_cap.filter(|cap| !(*cap >= 0.0 && *cap <= 1e9)) {
+        if let Some(cap) = limits.dollars_per_hour.filter(|cap| !(*cap >= 0.0 && *cap <= 1e9)) {
             let problem = format!("{cap} is not between 0 and a billion dollars an hour");
             fault(PolicyField::SpendCap, problem);
         }
@@ -263,17 +265,17 @@ impl fmt::Display for InvalidField {
 impl fmt::Display for PolicyField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rules = |direction: &Direction| match direction {
-            Direction::Up => "behavior.scale_up",
-            Direction::Down => "behavior.scale_down",
+            Direction::Up => "behavior.scaleUp",
+            Direction::Down => "behavior.scaleDown",
         };
         match self {
             Self::Quantile => f.write_str("objective.quantile"),
-            Self::WaitCost => f.write_str("objective.wait_cost"),
-            Self::WaitRatio => f.write_str("objective.wait_ratio"),
-            Self::SpendCap => f.write_str("spend_cap"),
-            Self::Window(of) => write!(f, "{}.stabilization_window_seconds", rules(of)),
+            Self::WaitCost => f.write_str("objective.waitCost"),
+            Self::WaitRatio => f.write_str("objective.waitRatio"),
+            Self::SpendCap => f.write_str("limits.dollarsPerHour"),
+            Self::Window(of) => write!(f, "{}.stabilizationWindowSeconds", rules(of)),
             Self::Tolerance(of) => write!(f, "{}.tolerance", rules(of)),
-            Self::Period(of, at) => write!(f, "{}.policies[{at}].period_seconds", rules(of)),
+            Self::Period(of, at) => write!(f, "{}.policies[{at}].periodSeconds", rules(of)),
         }
     }
 }

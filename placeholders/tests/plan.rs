@@ -243,9 +243,14 @@ fn a_group_at_its_maximum_and_one_that_backs_off_are_skipped() {
     );
 }
 
+/// A policy whose placeholders may cost this much, in dollars per hour.
+fn capped_at(dollars_per_hour: Option<f64>) -> Policy {
+    Policy { limits: Limits { dollars_per_hour, ..Limits::default() }, ..Policy::default() }
+}
+
 #[test]
 fn the_spend_cap_keeps_the_placeholders_worth_most_per_dollar() {
-    let policy = Policy { spend_cap: Some(7.0), ..Policy::default() };
+    let policy = capped_at(Some(7.0));
     // Probabilities halve from one placeholder to the next. The small ones are worth .5, .25 and
     // .125 per dollar, the large ones .125 and .0625.
     check(
@@ -329,8 +334,9 @@ fn the_operator_limits_all_buckets_together() {
 fn a_bucket_without_a_price_gets_nothing_under_a_limit_in_dollars() {
     let outer = OuterLimits { unpriced: [0].into(), ..OuterLimits::default() };
     let limits = Limits { outer, ..Limits::default() };
-    let targets = |spend_cap| {
-        let policy = Policy { limits: limits.clone(), spend_cap, ..Policy::default() };
+    let targets = |dollars_per_hour| {
+        let policy =
+            Policy { limits: Limits { dollars_per_hour, ..limits.clone() }, ..Policy::default() };
         let wants = wants(1, 1);
         let (plan, _) =
             plan(&wants, &standing(0, 0, 0), &catalog(), &policy, &Steady::default(), at(0));
@@ -406,7 +412,7 @@ fn an_absurd_target_costs_no_time() {
     let large = bucket("large", 16_000, 4.0, vec![group("c")]);
     let catalog = catalog_of([small, large]);
     let absurd = |bucket| Want { headroom: u64::from(u32::MAX), ..want(bucket, 0) };
-    let capped = Policy { spend_cap: Some(1e9), ..Policy::default() };
+    let capped = capped_at(Some(1e9));
     for policy in [Policy::default(), capped] {
         let (wants, standing) = ([absurd(0), absurd(1)], standing(1, 0, 0));
         let (plan, _) = plan(&wants, &standing, &catalog, &policy, &Steady::default(), at(0));
@@ -643,14 +649,14 @@ fn a_new_catalog_keeps_memories_by_the_names_of_buckets() {
 
 #[test]
 fn faults_of_a_policy_name_their_fields() {
-    let mut policy = Policy { spend_cap: Some(-1.0), ..Policy::default() };
+    let mut policy = capped_at(Some(-1.0));
     policy.behavior.scale_down = rules(90_000, 1.0, Some((1, 0)));
     let faults = policy.faults();
     for field in [
-        "spend_cap",
-        "behavior.scale_down.stabilization_window_seconds",
-        "behavior.scale_down.tolerance",
-        "behavior.scale_down.policies[0].period_seconds",
+        "limits.dollarsPerHour",
+        "behavior.scaleDown.stabilizationWindowSeconds",
+        "behavior.scaleDown.tolerance",
+        "behavior.scaleDown.policies[0].periodSeconds",
     ] {
         assert!(
             faults.iter().any(|fault| fault.to_string().starts_with(&format!("{field}:"))),
@@ -706,9 +712,8 @@ fn any_policy() -> impl Strategy<Value = Policy> {
             .prop_map(|(w, rate)| rules(w, 0.1, rate))
     };
     (prop::option::of(0..12_u64), prop::option::of(0.0..30.0), rules(), rules()).prop_map(
-        |(total, spend_cap, scale_up, scale_down)| Policy {
-            limits: Limits { total, ..Limits::default() },
-            spend_cap,
+        |(total, dollars_per_hour, scale_up, scale_down)| Policy {
+            limits: Limits { total, dollars_per_hour, ..Limits::default() },
             behavior: Behavior { scale_up, scale_down },
             ..Policy::default()
         },
@@ -727,7 +732,7 @@ proptest! {
     ) {
         let mut policy = policy;
         if has_rates {
-            (policy.limits.total, policy.spend_cap) = (None, None);
+            (policy.limits.total, policy.limits.dollars_per_hour) = (None, None);
         } else {
             policy.behavior.scale_up.policies.clear();
             policy.behavior.scale_down.policies.clear();
@@ -747,7 +752,7 @@ proptest! {
         let dollars: f64 =
             plan.buckets.iter().map(|b| catalog.buckets()[b.bucket].hourly.times(b.target).dollars()).sum();
         prop_assert!(policy.limits.total.is_none_or(|most| total <= most));
-        prop_assert!(policy.spend_cap.is_none_or(|cap| dollars <= cap + 1e-6));
+        prop_assert!(policy.limits.dollars_per_hour.is_none_or(|cap| dollars <= cap + 1e-6));
         for bucket in &plan.buckets {
             prop_assert_eq!(bucket.groups.iter().map(|group| group.want).sum::<u64>(), bucket.target);
             prop_assert_eq!(bucket.why.last().map(|step| step.target), Some(bucket.target));
@@ -783,7 +788,7 @@ proptest! {
     fn every_target_is_reached_eventually(policy in any_policy(), first in 0..6_u64, then in 0..6_u64) {
         let mut policy = policy;
         policy.limits.total = None;
-        policy.spend_cap = None;
+        policy.limits.dollars_per_hour = None;
         for rules in [&mut policy.behavior.scale_up, &mut policy.behavior.scale_down] {
             rules.tolerance = 0.0;
             rules.policies.retain(|policy| policy.value > 0);

@@ -150,8 +150,8 @@ async fn the_pods_that_ended_are_replayed_with_the_recorded_buckets_and_latencie
     assert!(error.contains(earlier), "{error}");
     let settings = &document["settings"];
     assert_eq!(settings["gang"], "pod-by-pod");
-    assert_eq!(settings["launch_latency"], "90s");
-    assert_eq!(settings["policy"]["objective"], serde_json::json!({"wait_cost": 4.0}));
+    assert_eq!(settings["launchLatency"], "90s");
+    assert_eq!(settings["policy"]["objective"], serde_json::json!({"waitCost": 4.0}));
     let types = settings["catalog"]["instanceTypes"].as_array().unwrap();
     assert_eq!(types[1]["name"], "m5.xlarge");
     let policies = document["policies"].as_array().unwrap();

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// A band of priorities: from its minimum up to the minimum of the next tier.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Tier {
     /// The name, unique among the tiers.
     pub name: String,
@@ -129,7 +129,7 @@ impl Tiers {
                 fault("name", format!("{name:?} is the name of two tiers"));
             }
             if before.iter().any(|tier| tier.priority_min == *priority_min) {
-                fault("priority_min", format!("{priority_min} is the minimum of two tiers"));
+                fault("priorityMin", format!("{priority_min} is the minimum of two tiers"));
             }
         }
         faults
@@ -187,7 +187,7 @@ mod tests {
                 "1 weight: -1 is not in 0 to 1000",
                 "2 weight: NaN is not in 0 to 1000",
                 "2 name: \"a\" is the name of two tiers",
-                "2 priority_min: 1 is the minimum of two tiers",
+                "2 priorityMin: 1 is the minimum of two tiers",
             ]
         );
     }

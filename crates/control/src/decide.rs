@@ -38,7 +38,7 @@ fn wants(outlook: &Outlook, demand: &Demand, catalog: &Catalog, policy: &Policy)
     // are computed only if there is such a limit.
     let outer = &policy.limits.outer;
     let capped = policy.limits.total.is_some()
-        || policy.spend_cap.is_some()
+        || policy.limits.dollars_per_hour.is_some()
         || outer.yielding.is_some()
         || outer.operator != Ceiling::default();
     let weighed = if capped { CHANCES_MAX } else { 0 };

@@ -22,7 +22,7 @@ use crate::replay::SchedulerKind;
 
 /// The options of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct SimulationSettings {
     /// The path of the log. When absent, the example log is read.
     pub trace: Option<String>,
@@ -212,17 +212,14 @@ impl SimulationSettings {
             }
         }
         if self.launch_latency.typical() > SPAN_SECONDS_MAX {
-            fault("launch_latency", format!("{} is above 1d", self.launch_latency));
+            fault("launchLatency", format!("{} is above 1d", self.launch_latency));
         } else if self.lead().ticks() > LEAD_TICKS_MAX {
             let problem =
                 format!("{} is too short for launches of {}", self.tick, self.launch_latency);
             fault("tick", problem);
         }
         if !(0.0..1.0).contains(&self.launch_failure_share) {
-            fault(
-                "launch_failure_share",
-                format!("{} is not in [0, 1)", self.launch_failure_share),
-            );
+            fault("launchFailureShare", format!("{} is not in [0, 1)", self.launch_failure_share));
         }
         for (field, problem) in self.interruptions.faults() {
             fault(&field, problem);
@@ -271,7 +268,7 @@ impl SimulationSettings {
             .collect();
         let spot = catalog.buckets().iter().any(|b| b.capacity_type == CapacityType::Spot);
         let uses = [
-            ("spot_for", self.spot_for != SpotFor::None),
+            ("spotFor", self.spot_for != SpotFor::None),
             ("interruptions", !self.interruptions.are_none()),
         ];
         let without = uses.into_iter().filter(|(_, used)| *used && !spot);
@@ -511,24 +508,24 @@ mod tests {
     fn errors_contain_line_and_field() {
         check("seed: 1\ntick: 0s\n", "f:2: tick: 0s is not in 1s to 1d");
         check("jitter: 1000d\n", "f:1: jitter: 1000d is not in 0s to 1d");
-        check("launch_latency: 2d\n", "f:1: launch_latency: 2d is above 1d");
+        check("launchLatency: 2d\n", "f:1: launchLatency: 2d is above 1d");
         check("scheduler: best\n", "f:1: scheduler: expected pack or spread, got \"best\"");
         check(
-            "launch_latency: lognormal:9m:4m\n",
-            "f:1: launch_latency: the 95th percentile must not be below the median, nor the median 0, in \"lognormal:9m:4m\"",
+            "launchLatency: lognormal:9m:4m\n",
+            "f:1: launchLatency: the 95th percentile must not be below the median, nor the median 0, in \"lognormal:9m:4m\"",
         );
         check(
             "policy:\n  objective: {quantile: 1.5}\n",
             "f:2: policy.objective.quantile: 1.5 is not between 0 and 1",
         );
         check(
-            "policy:\n  objective: {quantile: 0.5, wait_cost: 1}\n",
-            "f:2: policy.objective.wait_cost: give quantile or wait_cost, not both",
+            "policy:\n  objective: {quantile: 0.5, waitCost: 1}\n",
+            "f:2: policy.objective.waitCost: give quantile or waitCost, not both",
         );
         check("replays: 0\n", "f:1: replays: 0 is not in 1 to 1000");
         check(
-            "policy: {behavior: {scale_up: {policies: [{value: 1}]}}}\n",
-            "f:1: policy.behavior.scale_up.policies[0].period_seconds: is missing",
+            "policy: {behavior: {scaleUp: {policies: [{value: 1}]}}}\n",
+            "f:1: policy.behavior.scaleUp.policies[0].periodSeconds: is missing",
         );
         check(
             "catalog:\n  instanceTypes:\n  - {name: a, pods: 1, pricePerHour: -1}\n",

@@ -21,7 +21,7 @@ const LIFE_SECONDS_MAX: f64 = 10.0 * 366.0 * 86_400.0;
 
 /// How often spot instances are interrupted, per hour in which one is ready.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Interruptions {
     /// The rate of all spot buckets that `buckets` does not list.
     pub per_hour: f64,
@@ -42,7 +42,7 @@ impl Interruptions {
 
     /// The rates that are out of range: their field paths and problems.
     pub(super) fn faults(&self) -> impl Iterator<Item = (String, String)> {
-        let all = [("interruptions.per_hour".to_owned(), self.per_hour)].into_iter();
+        let all = [("interruptions.perHour".to_owned(), self.per_hour)].into_iter();
         let of_buckets = self.buckets.iter();
         let all = all
             .chain(of_buckets.map(|(name, rate)| (format!("interruptions.buckets.{name}"), *rate)));

@@ -177,9 +177,9 @@ impl OverprovisioningPolicySpec {
                     .iter()
                     .map(|(name, &most)| (name.clone(), most.into()))
                     .collect(),
+                dollars_per_hour: limits.dollars_per_hour,
                 ..Limits::default()
             },
-            spend_cap: limits.dollars_per_hour,
             behavior: Behavior {
                 scale_up: behavior.scale_up.rules(),
                 scale_down: behavior.scale_down.rules(),
@@ -370,7 +370,6 @@ fn tiers(specs: &[TierSpec], faults: &mut Vec<String>) -> Tiers {
     };
     let tiers = Tiers::from(specs.iter().map(tier).collect::<Vec<_>>());
     for ((at, field), problem) in tiers.faults() {
-        let field = if field == "priority_min" { "priorityMin" } else { field };
         faults.push(format!("spec.workloads.tiers[{at}].{field}: {problem}"));
     }
     tiers

@@ -65,9 +65,9 @@ pub fn figures_note(comparison: &Comparison) -> String {
     )
 }
 
-/// The CSS class of the columns from a rank by importance on: those that a large, a middle and a
-/// small screen have no room for.
-const ROOM: [(usize, &str); 3] = [(12, "room-large"), (8, "room-middle"), (4, "room-small")];
+/// The CSS class of the columns from a rank by importance on: those that are on paper only, and
+/// those that a middle and a small screen have no room for.
+const ROOM: [(usize, &str); 3] = [(11, "room-paper"), (7, "room-middle"), (3, "room-small")];
 
 /// Returns the figures of a comparison, one row for each policy. Columns without room on a screen
 /// are hidden, the least important first.

@@ -131,9 +131,9 @@ impl Trace {
         json!({
             "tick": format!("{}s", self.tick),
             "scan": format!("{}s", self.scan),
-            "launch_latency": format!("{}s", self.launch),
-            "scale_down_unneeded_time": format!("{}s", self.unneeded),
-            "scale_down_delay_after_add": format!("{}s", self.delay_after_add),
+            "launchLatency": format!("{}s", self.launch),
+            "scaleDownUnneededTime": format!("{}s", self.unneeded),
+            "scaleDownDelayAfterAdd": format!("{}s", self.delay_after_add),
             // The default scheduler prefers the node with the smallest share in use.
             "scheduler": "spread",
             "gang": "pod-by-pod",
