@@ -22,8 +22,8 @@ pub(super) fn workflow(object: &Value, notes: &mut Notes) -> Result<Vec<Row>, Tr
     };
     let namespace = text(object, "/metadata/namespace");
     let status = &object["status"];
-    let nodes = status["nodes"].as_object().into_iter().flatten();
-    let pods: Vec<(String, &Value)> = nodes
+    let steps = status["nodes"].as_object().into_iter().flatten();
+    let pods: Vec<(String, &Value)> = steps
         .filter(|(_, node)| node["type"] == "Pod")
         .map(|(id, node)| (id.clone(), node))
         .collect();

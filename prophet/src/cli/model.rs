@@ -112,7 +112,7 @@ fn check(args: &CheckArgs) -> anyhow::Result<bool> {
     let fine = loaded.is_ok();
     match args.output {
         OutputFormat::Json | OutputFormat::Yaml => {
-            output::print_document(args.output, &as_json(&loaded, &engine))?
+            output::print_document(args.output, &as_json(&loaded, &engine))?;
         }
         OutputFormat::Table => output::print(&as_text(&source, &loaded, &engine))?,
     }

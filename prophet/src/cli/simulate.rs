@@ -81,7 +81,7 @@ pub(super) struct Args {
     /// number of ensemble; the policy joins those of --policies; needs a build with --features full
     #[arg(long, value_name = "CEL", allow_hyphen_values = true)]
     expression: Option<Expression>,
-    /// A policy of a cluster, an OverprovisioningPolicy as YAML: its objective, limits, behavior,
+    /// A policy of a cluster, an `OverprovisioningPolicy` as YAML: its objective, limits, behavior,
     /// tick, method and instance types replace those of the defaults and of --settings; compares it
     /// with the autoscaler alone unless --policies has others
     #[cfg(feature = "kubernetes")]

@@ -38,6 +38,7 @@ use self::window::{date_time, load, time_point, window};
 use super::{input, wrong_usage};
 
 #[derive(clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub(super) struct LogArgs {
     /// The job log, gzipped or plain, such as kubectl's JSON, sacct, SWF or Prophet's own table;
     /// docs/logs.md lists the formats [default: an example, four weeks of Microsoft's Philly
