@@ -100,6 +100,57 @@ fn the_object_has_all_figures_and_its_settings_repeat_the_run() {
     assert_eq!(json(&["simulate", "--settings", &file, "--output", "json"]), first);
 }
 
+/// Programs can rely on the version of the objects that commands print.
+#[test]
+fn documents_have_a_version_and_may_be_yaml() {
+    for arguments in [
+        &["catalog", "types", "m7i.large"][..],
+        &["simulate", "--policies", "reactive", "--until", "15d"],
+        &[
+            "model",
+            "check",
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../models/pretrained/quantile.onnx"),
+        ],
+    ] {
+        let object = json(&[arguments, &["--output", "json"]].concat());
+        assert_eq!(object["version"], 1, "{arguments:?}: {object}");
+        let (code, out, error) = run(&[arguments, &["-o", "yaml"]].concat());
+        assert_eq!(code, 0, "{error}");
+        let yaml: Value = serde_saphyr::from_str(&out).expect("YAML");
+        assert_eq!(yaml, object, "{arguments:?}");
+    }
+}
+
+#[test]
+fn shells_and_man_know_the_commands() {
+    for (shell, part) in [
+        ("bash", "complete -F _prophet"),
+        ("zsh", "#compdef prophet"),
+        ("fish", "complete -c prophet"),
+    ] {
+        let (code, out, error) = run(&["completions", shell]);
+        assert!(code == 0 && out.contains(part) && out.contains("simulate"), "{shell}: {error}");
+    }
+    let folder = folder();
+    let (code, _, error) = run(&["man", &folder.path().display().to_string()]);
+    assert_eq!(code, 0, "{error}");
+    let page = fs::read_to_string(folder.path().join("prophet-simulate.1")).expect("a page");
+    assert!(page.contains("Replay a job log") && page.contains("policy\\-file"), "{page}");
+    let (code, out, _) = run(&["--version"]);
+    assert!(code == 0 && out.contains("\ncommit: ") && out.contains("\nfeatures: "), "{out}");
+}
+
+/// kubectl runs a program `kubectl-NAME` on the path as `kubectl NAME`.
+#[test]
+fn the_program_is_a_plugin_of_kubectl() {
+    let folder = folder();
+    let plugin = folder.path().join("kubectl-prophet");
+    std::os::unix::fs::symlink(prophet(&[]).get_program(), &plugin).expect("a link");
+    let help = Command::new(&plugin).args(["explain", "--help"]).output().expect("it runs");
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    assert!(help.contains("Usage: kubectl prophet explain"), "{help}");
+}
+
 #[test]
 fn the_figures_can_be_recomputed_from_the_files() {
     let folder = folder();

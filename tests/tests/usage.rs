@@ -30,6 +30,17 @@ fn folder_with_files() -> tempfile::TempDir {
     fs::write(path("pods.csv"), format!("{header}\nweb,10,0,1000,1,0\n")).expect("pods.csv");
     fs::write(path("usage.csv"), "time,owner,cpu_millis\n0,1,500\n0,other,500\n").expect("usage");
     fs::write(path("bad.yaml"), "tik: 1m\n").expect("bad.yaml");
+    let policy = |spec: &str| {
+        format!(
+            "apiVersion: prophet.dev/v1alpha1\nkind: OverprovisioningPolicy\nmetadata: {{name: a}}\nspec:\n{spec}"
+        )
+    };
+    let all = "  mode: Act\n  forecast: {method: ladder}\n  limits: {placeholders: 3}\n";
+    fs::write(path("policy.yaml"), policy(all)).expect("policy.yaml");
+    fs::write(path("typo.yaml"), policy("  limits: {total: 3}\n")).expect("typo.yaml");
+    fs::write(path("cores.csv"), "submit,runtime,cpu_millis\n0,60,4\n60,60,2\n").expect("cores");
+    fs::create_dir(path("report")).expect("report");
+    fs::write(path("report/report.html"), "").expect("report.html");
     fs::create_dir(path("folder")).expect("folder");
     folder
 }

@@ -9,7 +9,7 @@ use embedder::{
     MicroDollars, Resource, Resources, UNLIMITED,
 };
 use placeholders::Objective;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 use usage::PodUsage;
 
@@ -59,10 +59,21 @@ pub struct Offered {
     /// The buckets, in the order of the catalog.
     pub buckets: Vec<OfferedBucket>,
     /// How the policy weighs waiting against idle nodes.
+    #[serde(serialize_with = "objective")]
     pub objective: Objective,
     /// Unknown fields.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
+}
+
+/// Writes an objective in the spelling of format version 1, so that earlier builds can read it.
+fn objective<S: Serializer>(objective: &Objective, to: S) -> Result<S::Ok, S::Error> {
+    let (name, value) = match objective {
+        Objective::Quantile(quantile) => ("quantile", quantile),
+        Objective::WaitCost(cost) => ("wait_cost", cost),
+        Objective::WaitRatio(ratio) => ("wait_ratio", ratio),
+    };
+    to.collect_map([(name, value)])
 }
 
 /// A bucket that a policy could use, as the history records it.

@@ -2,7 +2,9 @@
 //!
 //! A workflow has no requests. Argo notes what its pods held over time (`resourcesDuration`:
 //! core-seconds, and seconds of 100 MiB), so the requests of a pod are that divided by the time
-//! for which the pod ran.
+//! from its creation to its end. They are too small for a pod that waited for a node.
+
+use std::collections::BTreeMap;
 
 use embedder::{AcceleratorKind, Resources};
 use serde_json::Value;
@@ -15,23 +17,56 @@ use super::reader::{AMOUNT_MAX, Notes, Row, TraceFault, name};
 const MEMORY_UNIT: f64 = 100.0 * 1_048_576.0;
 const EPHEMERAL_UNIT: f64 = 10.0 * 1_073_741_824.0;
 
-/// Reads the pods of a workflow. A workflow without a list of its pods is one pod.
-pub(super) fn workflow(object: &Value, notes: &mut Notes) -> Result<Vec<Row>, TraceFault> {
-    let text = |value: &Value, path: &str| {
-        value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    let namespace = text(object, "/metadata/namespace");
-    let status = &object["status"];
-    let steps = status["nodes"].as_object().into_iter().flatten();
-    let pods: Vec<(String, &Value)> = steps
-        .filter(|(_, node)| node["type"] == "Pod")
-        .map(|(id, node)| (id.clone(), node))
-        .collect();
-    let all = if pods.is_empty() { vec![(text(object, "/metadata/name"), status)] } else { pods };
-    all.iter().map(|(own, ran)| row(own, &namespace, ran, notes)).collect()
+/// A pod: the identity of its workflow, and its own.
+type Key = (String, String);
+
+/// The pods of the workflows of a log. Of a pod that several snapshots or events of a watch have,
+/// the last one counts.
+#[derive(Default)]
+pub(super) struct Workflows(BTreeMap<Key, Row>);
+
+impl Workflows {
+    /// The number of pods.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Notes the pods of a workflow. A workflow without a list of its pods is one pod.
+    pub(super) fn note(&mut self, object: &Value) -> Result<(), TraceFault> {
+        let text = |path: &str| {
+            object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let (namespace, own) = (text("/metadata/namespace"), text("/metadata/name"));
+        let uid = match text("/metadata/uid") {
+            uid if uid.is_empty() => format!("{namespace} {own}"),
+            uid => uid,
+        };
+        let status = &object["status"];
+        let steps = status["nodes"].as_object().into_iter().flatten();
+        let pods: Vec<(&str, &Value)> = steps
+            .filter(|(_, step)| step["type"] == "Pod")
+            .map(|(id, step)| (id.as_str(), step))
+            .collect();
+        if pods.is_empty() {
+            self.0.insert((uid, String::new()), row(&own, &namespace, status)?);
+            return Ok(());
+        }
+        self.0.remove(&(uid.clone(), String::new()));
+        for (id, ran) in pods {
+            self.0.insert((uid.clone(), id.to_owned()), row(id, &namespace, ran)?);
+        }
+        Ok(())
+    }
+
+    /// The pods, each as a job or as the reason why it is left out.
+    pub(super) fn into_rows(self, notes: &mut Notes) -> Vec<Row> {
+        let rows: Vec<Row> = self.0.into_values().collect();
+        notes.estimated += rows.iter().filter(|row| matches!(row, Row::Job(_))).count() as u64;
+        rows
+    }
 }
 
-fn row(own: &str, namespace: &str, ran: &Value, notes: &mut Notes) -> Result<Row, TraceFault> {
+fn row(own: &str, namespace: &str, ran: &Value) -> Result<Row, TraceFault> {
     let (start, end) = (time(ran, "/startedAt")?, time(ran, "/finishedAt")?);
     let Some(submit) = start else { return Ok(Row::NeverRan) };
     let Some(end) = end else { return Ok(Row::Unfinished) };
@@ -62,20 +97,14 @@ fn row(own: &str, namespace: &str, ran: &Value, notes: &mut Notes) -> Result<Row
     if unit == Resources::default() {
         return Ok(Row::NoSize);
     }
-    notes.estimated += 1;
+    let accelerator_kind =
+        kind.map_or_else(AcceleratorKind::default, |kind| AcceleratorKind::new(kind));
     Ok(Row::Job(Job {
         name: name("metadata.name", own)?.into(),
         user: name("metadata.namespace", namespace)?.into(),
         submit,
         runtime,
         priority: 0,
-        work: Work {
-            units: 1,
-            unit,
-            accelerator_kind: kind
-                .map_or_else(AcceleratorKind::default, |k| AcceleratorKind::new(k)),
-            split: None,
-            admits: Admits::Assumed,
-        },
+        work: Work { units: 1, unit, accelerator_kind, split: None, admits: Admits::Assumed },
     }))
 }

@@ -13,11 +13,12 @@ use serde::de::{
 };
 use serde_json::{Map, Value};
 
+use super::argo::Workflows;
 use super::kubernetes::Objects;
 use super::opencost::{self, Allocations};
 use super::pod_metrics::PodMetrics;
 use super::reader::{Notes, Row, TraceFault, json_problem};
-use super::{argo, scheduler_json};
+use super::scheduler_json;
 
 /// What the elements of JSON documents are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,6 +64,7 @@ pub(super) struct Documents {
     objects: Objects,
     metrics: PodMetrics,
     allocations: Allocations,
+    workflows: Workflows,
     /// The number of elements so far.
     count: u64,
     lenient: bool,
@@ -103,13 +105,14 @@ impl Documents {
                     documents.notes.first_bad.get_or_insert_with(|| "the JSON ends early".into());
                     break;
                 }
-                read => read.map_err(DocumentFault::Json)?,
+                read => _ = read.map_err(DocumentFault::Json)?,
             }
         }
         documents.metrics.lacks().map_err(DocumentFault::Unknown)?;
         let mut rows = std::mem::take(&mut documents.objects).into_rows();
         rows.extend(std::mem::take(&mut documents.metrics).into_rows());
         rows.extend(std::mem::take(&mut documents.allocations).into_rows());
+        rows.extend(std::mem::take(&mut documents.workflows).into_rows(&mut documents.notes));
         for row in rows {
             documents.add(row);
         }
@@ -140,21 +143,21 @@ impl Documents {
                     self.notes.not_jobs += 1;
                     Ok(())
                 }
-                None => Err(DocumentFault::Unknown(hint(value).to_owned())),
+                None => Err(DocumentFault::Unknown(hint(value))),
             };
         };
         self.kind.get_or_insert(kind);
-        let rows = match kind {
-            DocumentKind::Kubernetes => self.objects.note(value).map(|()| Vec::new()),
-            DocumentKind::Prometheus => self.metrics.note_series(value).map(|()| Vec::new()),
-            DocumentKind::OpenCost => self.allocations.note(value).map(|()| Vec::new()),
-            DocumentKind::Argo => argo::workflow(value, &mut self.notes),
-            DocumentKind::Slurm => scheduler_json::slurm(value).map(|row| vec![row]),
-            DocumentKind::Ray => scheduler_json::ray(value).map(|row| vec![row]),
-            DocumentKind::Philly => scheduler_json::philly(value).map(|row| vec![row]),
+        let row = match kind {
+            DocumentKind::Kubernetes => self.objects.note(value).map(|()| None),
+            DocumentKind::Prometheus => self.metrics.note_series(value).map(|()| None),
+            DocumentKind::OpenCost => self.allocations.note(value, &mut self.notes).map(|()| None),
+            DocumentKind::Argo => self.workflows.note(value).map(|()| None),
+            DocumentKind::Slurm => scheduler_json::slurm(value).map(Some),
+            DocumentKind::Ray => scheduler_json::ray(value, &mut self.notes).map(Some),
+            DocumentKind::Philly => scheduler_json::philly(value).map(Some),
         };
-        match rows {
-            Ok(rows) => rows.into_iter().for_each(|row| self.add(row)),
+        match row {
+            Ok(row) => row.into_iter().for_each(|row| self.add(row)),
             Err(fault) if self.lenient => {
                 self.notes.bad_lines += 1;
                 let text = format!("element {}: {fault}", self.count);
@@ -162,8 +165,9 @@ impl Documents {
             }
             Err(fault) => return Err(DocumentFault::Element(self.count, fault)),
         }
-        let open = self.objects.len() + self.metrics.len() + self.allocations.len();
-        if self.jobs.len() + open > self.most {
+        let open =
+            [self.objects.len(), self.metrics.len(), self.allocations.len(), self.workflows.len()];
+        if self.jobs.len() + open.iter().sum::<usize>() > self.most {
             return Err(DocumentFault::TooMany);
         }
         Ok(())
@@ -185,7 +189,10 @@ fn kind(value: &Value) -> Option<DocumentKind> {
         Some(DocumentKind::Kubernetes)
     } else if has("/metric") && (is_list("/values") || is_list("/value")) {
         Some(DocumentKind::Prometheus)
-    } else if has("/status/nodes") || has("/status/resourcesDuration") {
+    } else if has("/status/nodes")
+        || has("/status/resourcesDuration")
+        || value["kind"] == "Workflow"
+    {
         Some(DocumentKind::Argo)
     } else if opencost::is_allocation(value) {
         Some(DocumentKind::OpenCost)
@@ -205,9 +212,13 @@ const UNKNOWN: &str = "the JSON has no jobs of a known form: pods (kubectl get p
 const EMPTY: &str = "the list is empty: no jobs were found where it was printed";
 
 /// What a user who has this element needs.
-fn hint(value: &Value) -> &'static str {
+fn hint(value: &Value) -> String {
     let has = |path: &str| value.pointer(path).is_some();
-    if has("/spec/templates") || has("/spec/workflowSpec") {
+    if let (Some("error"), Some(error)) = (value["status"].as_str(), value["error"].as_str()) {
+        let error: String = error.chars().take(200).collect();
+        return format!("Prometheus answered with an error: {error}");
+    }
+    let hint = if has("/spec/templates") || has("/spec/workflowSpec") {
         "a template of Argo has no run: print the workflows with kubectl get workflows.argoproj.io --all-namespaces --output json, or their pods (docs/logs.md)"
     } else if has("/submission_id") && has("/entrypoint") {
         "a job of Ray does not list what its tasks request: print them with ray list tasks --detail --format json (docs/logs.md)"
@@ -215,7 +226,8 @@ fn hint(value: &Value) -> &'static str {
         "the objects are neither pods nor Jobs: print the pods with kubectl get pods --all-namespaces --output json (docs/logs.md)"
     } else {
         UNKNOWN
-    }
+    };
+    hint.to_owned()
 }
 
 /// Parses a document, and gives each of its elements to a function.
@@ -227,7 +239,7 @@ const LISTS: [&str; 4] = ["items", "jobs", "data", "result"];
 
 /// The fields that decide what an element is, where it is a document by itself. Others may be
 /// large.
-const FIELDS: [&str; 16] = [
+const FIELDS: [&str; 36] = [
     "kind",
     "metadata",
     "spec",
@@ -244,38 +256,87 @@ const FIELDS: [&str; 16] = [
     "required",
     "allocation_nodes",
     "association",
+    // Of Ray, Prometheus and OpenCost.
+    "task_id",
+    "type",
+    "required_resources",
+    "creation_time_ms",
+    "start_time_ms",
+    "end_time_ms",
+    "submission_id",
+    "entrypoint",
+    "metric",
+    "values",
+    "value",
+    "properties",
+    "window",
+    "start",
+    "end",
+    "minutes",
+    "cpuCoreRequestAverage",
+    "ramByteRequestAverage",
+    "state",
+    "error",
 ];
 
 impl<'de, F: FnMut(Value) -> Result<(), ()>> DeserializeSeed<'de> for Document<'_, F> {
-    type Value = ();
+    type Value = bool;
 
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<bool, D::Error> {
         from.deserialize_any(self)
     }
 }
 
 impl<'de, F: FnMut(Value) -> Result<(), ()>> Visitor<'de> for Document<'_, F> {
-    type Value = ();
+    /// Whether the value may have elements.
+    type Value = bool;
+
+    fn visit_unit<E>(self) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<bool, E> {
+        Ok(false)
+    }
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a list of jobs")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
-        while let Some(element) = elements.next_element()? {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<bool, A::Error> {
+        while let Some(element) = elements.next_element::<Value>()? {
+            // A window without allocations.
+            if element.is_null() || element.as_object().is_some_and(Map::is_empty) {
+                continue;
+            }
             // The fault is noted.
             (self.0)(element).map_err(|()| A::Error::custom(""))?;
         }
-        Ok(())
+        Ok(true)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<bool, A::Error> {
         let mut own = Map::new();
         let mut has_list = false;
         while let Some(key) = fields.next_key::<String>()? {
             if LISTS.contains(&key.as_str()) {
-                has_list = true;
-                fields.next_value_seed(Document(&mut *self.0))?;
+                has_list |= fields.next_value_seed(Document(&mut *self.0))?;
             } else if FIELDS.contains(&key.as_str()) {
                 own.insert(key, fields.next_value()?);
             } else {
@@ -283,9 +344,10 @@ impl<'de, F: FnMut(Value) -> Result<(), ()>> Visitor<'de> for Document<'_, F> {
             }
         }
         if has_list {
-            return Ok(());
+            return Ok(true);
         }
-        (self.0)(Value::Object(own)).map_err(|()| A::Error::custom(""))
+        (self.0)(Value::Object(own)).map_err(|()| A::Error::custom(""))?;
+        Ok(true)
     }
 }
 

@@ -4,13 +4,14 @@
 //! A pod that several windows have is one job, from its first start to its last end.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use embedder::{AcceleratorKind, Resources};
 use serde_json::Value;
 
 use super::job::{Admits, Job, Work};
 use super::kubernetes::time;
-use super::reader::{AMOUNT_MAX, Row, TraceFault, name};
+use super::reader::{AMOUNT_MAX, Notes, Row, TraceFault, name};
 
 /// A pod: its cluster, its namespace and its name.
 type Key = [String; 3];
@@ -19,8 +20,10 @@ type Key = [String; 3];
 #[derive(Default)]
 pub(super) struct Allocations {
     pods: BTreeMap<Key, Seen>,
-    /// The end of the last window.
+    /// The last end of a pod. A pod that still runs has the end of the last measurement.
     until: i64,
+    /// The containers of all pods.
+    containers: u64,
     /// Allocations that are no pod, and pods that run on each node.
     others: u64,
 }
@@ -28,8 +31,13 @@ pub(super) struct Allocations {
 struct Seen {
     start: i64,
     end: i64,
-    unit: Resources,
+    /// By container; one without a name if the answer is by pod.
+    units: BTreeMap<String, Resources>,
 }
+
+/// Pods that end this close to the last end, in seconds, still ran: the longest resolution that is
+/// in use.
+const RESOLUTION: i64 = 300;
 
 /// Whether a value is the allocation of something.
 pub(super) fn is_allocation(value: &Value) -> bool {
@@ -43,24 +51,32 @@ pub(super) fn is_window(value: &Value) -> bool {
 }
 
 impl Allocations {
-    /// The number of pods.
+    /// The number of containers.
     pub(super) fn len(&self) -> usize {
-        self.pods.len()
+        usize::try_from(self.containers).unwrap_or(usize::MAX)
     }
 
     /// Notes the allocation of a pod in a window.
-    pub(super) fn note(&mut self, value: &Value) -> Result<(), TraceFault> {
+    pub(super) fn note(&mut self, value: &Value, notes: &mut Notes) -> Result<(), TraceFault> {
         let property = |field: &str| value["properties"][field].as_str().unwrap_or_default();
         let (start, end) = (time(value, "/start")?, time(value, "/end")?);
-        self.until = self.until.max(time(value, "/window/end")?.or(end).unwrap_or(0));
-        let kind = property("controllerKind").to_lowercase();
         let (Some(start), Some(end)) = (start, end) else { return Ok(()) };
-        if property("pod").is_empty() || kind == "daemonset" {
+        let is_pod = !property("pod").is_empty();
+        if is_pod {
+            self.until = self.until.max(end);
+        }
+        if !is_pod || property("controllerKind").eq_ignore_ascii_case("daemonset") {
             self.others += 1;
             return Ok(());
         }
-        name("properties.pod", property("pod"))?;
-        name("properties.namespace", property("namespace"))?;
+        for (column, field) in [
+            ("properties.cluster", "cluster"),
+            ("properties.namespace", "namespace"),
+            ("properties.pod", "pod"),
+            ("properties.container", "container"),
+        ] {
+            name(column, property(field))?;
+        }
         let amount = |field: &'static str, unit: f64| {
             let amount = value[field].as_f64().unwrap_or(0.0) * unit;
             if !(0.0..=AMOUNT_MAX).contains(&amount) {
@@ -71,7 +87,7 @@ impl Allocations {
                 clippy::cast_sign_loss,
                 reason = "the range is checked"
             )]
-            Ok(amount.round() as u64)
+            Ok(amount.ceil() as u64)
         };
         let unit = Resources {
             accelerators: amount("gpuCount", 1.0)?,
@@ -81,19 +97,25 @@ impl Allocations {
         };
         let key = [property("cluster"), property("namespace"), property("pod")];
         let known = self.pods.entry(key.map(str::to_owned));
-        let known = known.or_insert(Seen { start, end, unit });
+        let known = known.or_insert(Seen { start, end, units: BTreeMap::new() });
         known.start = known.start.min(start);
         known.end = known.end.max(end);
-        known.unit = known.unit.roof(unit);
+        let container = known.units.entry(property("container").to_owned());
+        self.containers += u64::from(matches!(container, Entry::Vacant(_)));
+        let container = container.or_default();
+        *container = container.roof(unit);
+        let gpus = value["gpuCount"].as_f64().unwrap_or(0.0);
+        notes.rounded_up += u64::from(gpus.fract() > 0.0);
         Ok(())
     }
 
-    /// The jobs, and the pods that ran until the end of the last window.
+    /// The jobs, and the pods that ran until the last measurement.
     pub(super) fn into_rows(self) -> Vec<Row> {
-        let Self { pods, until, others } = self;
-        let row = |([_, namespace, pod], Seen { start, end, unit }): (Key, Seen)| {
+        let Self { pods, until, others, .. } = self;
+        let row = |([_, namespace, pod], Seen { start, end, units }): (Key, Seen)| {
+            let unit = units.into_values().fold(Resources::default(), Resources::give_back);
             let runtime = end.saturating_sub(start);
-            if end >= until {
+            if end >= until.saturating_sub(RESOLUTION) {
                 return Row::Unfinished;
             }
             if runtime <= 0 {

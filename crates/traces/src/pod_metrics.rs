@@ -1,6 +1,7 @@
 //! Pods from the metrics of kube-state-metrics: a job is a pod that ended.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use embedder::{AcceleratorKind, Resources};
 use serde_json::Value;
@@ -54,6 +55,10 @@ pub struct PodMetrics {
     pods: BTreeMap<Key, Pod>,
     /// Which metrics there were.
     found: Vec<PodMetric>,
+    /// The number of series, of any metric.
+    series: u64,
+    /// The requests of all pods.
+    requests: usize,
 }
 
 #[derive(Default)]
@@ -68,10 +73,10 @@ struct Pod {
 }
 
 impl PodMetrics {
-    /// The number of pods.
+    /// The number of pods and of their requests.
     #[expect(clippy::len_without_is_empty, reason = "only the number is of use")]
     pub fn len(&self) -> usize {
-        self.pods.len()
+        self.pods.len().max(self.requests)
     }
 
     /// Notes a value of a metric. `label` gives the labels of its series, or an empty text.
@@ -94,6 +99,7 @@ impl PodMetrics {
             PodMetric::Daemon => pod.is_daemon = true,
             PodMetric::Requests => {
                 let known = pod.requests.entry((label("container"), label("resource")));
+                self.requests += usize::from(matches!(known, Entry::Vacant(_)));
                 let known = known.or_default();
                 *known = known.max(value);
             }
@@ -103,7 +109,8 @@ impl PodMetrics {
     /// Notes a series of an answer of Prometheus: its labels, and its values or its value.
     pub(super) fn note_series(&mut self, series: &Value) -> Result<(), TraceFault> {
         let label = |name: &str| series["metric"][name].as_str().unwrap_or_default().to_owned();
-        for column in ["namespace", "pod"] {
+        self.series += 1;
+        for column in ["namespace", "pod", "uid", "container", "resource"] {
             name(column, &label(column))?;
         }
         let own = label("__name__");
@@ -137,8 +144,11 @@ impl PodMetrics {
             && (has(PodMetric::Started) || has(PodMetric::Scheduled))
             && has(PodMetric::Ended)
             && has(PodMetric::Requests);
-        if self.found.is_empty() || complete {
+        if self.series == 0 || complete {
             return Ok(());
+        }
+        if self.found.is_empty() {
+            return Err("the answers of Prometheus have no metric of a pod under its name: query kube_pod_created and others without an aggregation, which removes the name, or read them with prophet trace fetch --prometheus URL (docs/logs.md)".into());
         }
         Err(format!(
             "the answers of Prometheus have {}, and a job needs {}: put their answers into one file, or read them with prophet trace fetch --prometheus URL (docs/logs.md)",

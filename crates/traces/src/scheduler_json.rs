@@ -6,7 +6,7 @@ use embedder::{AcceleratorKind, Resources, Split};
 use serde_json::Value;
 
 use super::job::{Admits, Job, Work};
-use super::reader::{AMOUNT_MAX, Row, SECONDS_MAX, TraceFault, UNITS_MAX, name};
+use super::reader::{AMOUNT_MAX, Notes, Row, SECONDS_MAX, TraceFault, UNITS_MAX, name};
 
 /// Reads a job of Slurm. Newer versions write a number as `{"set": true, "number": 1}`.
 pub(super) fn slurm(job: &Value) -> Result<Row, TraceFault> {
@@ -71,19 +71,31 @@ pub(super) fn slurm(job: &Value) -> Result<Row, TraceFault> {
     Ok(Row::Job(Job { name: own.into(), user: user.into(), submit, runtime, priority: 0, work }))
 }
 
-/// Reads a task of Ray. Its times are in milliseconds.
-pub(super) fn ray(task: &Value) -> Result<Row, TraceFault> {
+/// Reads a task of Ray. Its times are in milliseconds, or dates in the local zone, which are read
+/// as UTC: the command line prints the latter.
+pub(super) fn ray(task: &Value, notes: &mut Notes) -> Result<Row, TraceFault> {
     // An actor holds its resources for longer than the task that creates it.
     if task["type"].as_str().is_some_and(|kind| kind != "NORMAL_TASK") {
         return Ok(Row::NotAJob);
     }
-    let time = |path| {
+    let time = |path: &'static str| -> Result<Option<i64>, TraceFault> {
+        if let Some(text) = task.pointer(path).and_then(Value::as_str) {
+            let date = NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S%.f").ok();
+            let seconds = date.map(|date| date.and_utc().timestamp()).filter(|at| *at >= 0);
+            let expected = "expected milliseconds, or a time such as 2024-01-31 09:30:00.125";
+            return Ok(Some(seconds.ok_or_else(|| TraceFault::new(path, expected, text))?));
+        }
         let millis = number(task, path, SECONDS_MAX * 1e3)?.filter(|millis| *millis > 0);
-        Ok::<_, TraceFault>(millis.and_then(|millis| i64::try_from(millis / 1_000).ok()))
+        Ok(millis.and_then(|millis| i64::try_from(millis / 1_000).ok()))
     };
     let (start, end) = (time("/start_time_ms")?, time("/end_time_ms")?);
     let (Some(submit), Some(start)) = (time("/creation_time_ms")?, start) else {
-        return Ok(Row::NeverRan);
+        let has_ended = ["FINISHED", "FAILED"].iter().any(|state| task["state"] == *state);
+        let problem = "is missing: print the tasks with --detail";
+        return match has_ended {
+            true => Err(TraceFault::new("start_time_ms", problem, "")),
+            false => Ok(Row::NeverRan),
+        };
     };
     let Some(end) = end else { return Ok(Row::Unfinished) };
     let runtime = end.saturating_sub(start);
@@ -111,6 +123,8 @@ pub(super) fn ray(task: &Value) -> Result<Row, TraceFault> {
     if unit == Resources::default() {
         return Ok(Row::NoSize);
     }
+    let gpus = task["required_resources"]["GPU"].as_f64().unwrap_or(0.0);
+    notes.rounded_up += u64::from(gpus.fract() > 0.0);
     let text = |field: &'static str| name(field, task[field].as_str().unwrap_or_default());
     let (own, user) = (text("task_id")?, text("job_id")?);
     let work = work(1, unit, None);

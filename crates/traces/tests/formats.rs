@@ -372,6 +372,24 @@ fn allocations_of_opencost_have_pods_over_windows() {
         "OpenCost allocations; 1 had not ended, 4 rows that are no job
 a of \"batch\" at 1704088800 for 90000 s: 1 x 2000m 1024 MiB 1 nvidia.com/gpu",
     );
+    // By container, after an empty window. The pod that still ran has the last end.
+    let container = |pod: &str, name: &str, end: &str| {
+        format!(
+            r#""c/n/batch/{pod}/{name}":{{"properties":{{"namespace":"batch","pod":"{pod}","container":"{name}"}},"start":"2024-01-01T06:00:00Z","end":"{end}","minutes":60,"cpuCoreRequestAverage":2,"gpuCount":0.25,"window":{{"end":"2024-01-02T00:00:00Z"}}}}"#
+        )
+    };
+    let ends = ["2024-01-01T07:00:00Z", "2024-01-01T15:07:00Z"];
+    check(
+        &format!(
+            r#"{{"data":[{{}},null,{{{},{},{}}}]}}"#,
+            container("a", "x", ends[0]),
+            container("a", "y", ends[0]),
+            container("b", "x", ends[1])
+        ),
+        None,
+        "OpenCost allocations; 1 had not ended, 3 shares of an accelerator counted as whole ones
+a of \"batch\" at 1704088800 for 3600 s: 1 x 4000m 0 MiB 2 nvidia.com/gpu",
+    );
 }
 
 #[test]
@@ -388,17 +406,42 @@ fn workflows_of_argo_have_the_requests_that_their_pods_held() {
 wf1-1 of \"n\" at 1706693400 for 600 s: 1 x 2000m 1000 MiB 1 nvidia.com/gpu
 wf2 of \"n\" at 1706693400 for 1200 s: 1 x 1000m 100 MiB",
     );
+    // Events of a watch: of a pod, the last one counts.
+    let event = |steps: &str, ends: &str| {
+        format!(
+            r#"{{"type":"MODIFIED","object":{{"kind":"Workflow","metadata":{{"name":"wf","namespace":"n","uid":"1"}},"status":{{"startedAt":"2024-01-31T09:30:00Z"{ends}{steps}}}}}}}"#
+        )
+    };
+    let steps = |ends: &str| {
+        format!(
+            r#","nodes":{{"wf-1":{{"type":"Pod","startedAt":"2024-01-31T09:30:00Z"{ends},"resourcesDuration":{{"cpu":1200}}}}}}"#
+        )
+    };
+    let ends = r#","finishedAt":"2024-01-31T09:40:00Z""#;
+    check(
+        &[event("", ""), event(&steps(""), ""), event(&steps(ends), ends)].join("\n"),
+        None,
+        "Argo workflows; 1 with estimated requests
+wf-1 of \"n\" at 1706693400 for 600 s: 1 x 2000m 0 MiB",
+    );
 }
 
 #[test]
 fn tasks_of_ray_have_what_they_require() {
     check(
         r#"[{"task_id":"t1","job_id":"01000000","state":"FINISHED","required_resources":{"CPU":1.5,"GPU":1.0},"creation_time_ms":1706693400000,"start_time_ms":1706693460000,"end_time_ms":1706693520500},
-{"task_id":"t2","job_id":"01000000","state":"PENDING_NODE_ASSIGNMENT","required_resources":{"CPU":1.0},"creation_time_ms":1706693400000,"start_time_ms":null,"end_time_ms":null}]"#,
+{"task_id":"t2","job_id":"01000000","state":"PENDING_NODE_ASSIGNMENT","required_resources":{"CPU":1.0},"creation_time_ms":1706693400000,"start_time_ms":null,"end_time_ms":null},
+{"task_id":"t3","job_id":"01000000","state":"FINISHED","required_resources":{"GPU":0.25},"creation_time_ms":"2024-01-31 09:30:00.125000","start_time_ms":"2024-01-31 09:31:00.000000","end_time_ms":"2024-01-31 09:31:30.000000"}]"#,
         None,
-        "Ray tasks; 1 never ran
-t1 of \"01000000\" at 1706693400 for 60 s: 1 x 1500m 0 MiB 1 nvidia.com/gpu",
+        "Ray tasks; 1 never ran, 1 shares of an accelerator counted as whole ones
+t1 of \"01000000\" at 1706693400 for 60 s: 1 x 1500m 0 MiB 1 nvidia.com/gpu
+t3 of \"01000000\" at 1706693400 for 30 s: 1 x 0m 0 MiB 1 nvidia.com/gpu",
     );
+    // The command line without --detail has no times. One task a line.
+    let lines = r#"{"task_id":"t1","state":"FINISHED","required_resources":{"CPU":1.0},"creation_time_ms":null}
+{"task_id":"t2","state":"FINISHED","required_resources":{"CPU":1.0},"creation_time_ms":null}"#;
+    let error = load(lines, None, false).unwrap_err();
+    assert!(error.contains("start_time_ms: is missing: print the tasks with --detail"), "{error}");
 }
 
 #[test]
@@ -458,6 +501,14 @@ fn what_lacks_the_jobs_is_answered_with_the_command_that_has_them() {
         (
             r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"kube_pod_container_resource_requests","namespace":"batch","pod":"p1","resource":"cpu"},"values":[[1706693400,"4"]]}]}}"#,
             "the answers of Prometheus have kube_pod_container_resource_requests, and a job needs kube_pod_created, kube_pod_start_time, kube_pod_completion_time: put their answers into one file, or read them with prophet trace fetch --prometheus URL",
+        ),
+        (
+            r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"namespace":"batch","pod":"p1"},"values":[[1706693400,"4"]]}]}}"#,
+            "the answers of Prometheus have no metric of a pod under its name",
+        ),
+        (
+            r#"{"status":"error","errorType":"bad_data","error":"exceeded maximum resolution"}"#,
+            "Prometheus answered with an error: exceeded maximum resolution",
         ),
         (
             r#"{"kind":"WorkflowTemplateList","items":[{"metadata":{"name":"wf1"},"spec":{"templates":[]}}]}"#,

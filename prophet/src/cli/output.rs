@@ -212,7 +212,7 @@ impl Drop for StagedFolder {
 /// Whether a report replaces an earlier one.
 #[derive(clap::Args)]
 pub(super) struct Overwrite {
-    /// Replace an earlier report in the directory of --out
+    /// Replace an earlier report in the directory of --out; files that the new one lacks stay
     #[arg(long, requires = "out")]
     force: bool,
 }

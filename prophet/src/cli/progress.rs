@@ -2,6 +2,7 @@
 //! file or a pipe, a line is printed after two seconds, and then twice a minute.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write as _};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -65,7 +66,8 @@ fn with_lines<T>(
         scope.spawn(move || {
             let mut wait = LINES.0;
             while is_done.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                eprintln!("prophet: {}", line());
+                // A reader that closed the pipe does not need the result less.
+                let _ = writeln!(io::stderr(), "prophet: {}", line());
                 wait = LINES.1;
             }
         });

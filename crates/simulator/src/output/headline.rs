@@ -46,8 +46,8 @@ fn answer(window: (i64, i64), reactive: &PolicyResult, policy: &PolicyResult) ->
     let share = 100.0 * (after.pending_minutes.sum / before.pending_minutes.sum - 1.0);
     format!(
         "With {name}, jobs would have waited <b>{} hours</b> for nodes in {days} days, and <b>{} hours</b> with the autoscaler alone: {}. The nodes would have cost <b>${}</b>, {}.{}{}",
-        grouped(hours(after)),
-        grouped(hours(before)),
+        hours_text(after),
+        hours_text(before),
         change(share),
         grouped(after.dollars),
         dollars_beyond(after.dollars, before.dollars, "the autoscaler alone"),
@@ -94,7 +94,7 @@ fn beside(rival: &Rival, policy: &PolicyResult) -> String {
     } else {
         format!(
             "No constant number of placeholders that was run removes as much waiting. Under the one with the lowest cost, {n} of each instance type, jobs would have waited <b>{} hours</b>. Its nodes would have cost <b>${}</b>, {dollars}.",
-            grouped(hours(figures)),
+            hours_text(figures),
             grouped(figures.dollars)
         )
     }
@@ -119,6 +119,13 @@ fn change(percent: f64) -> String {
     format!("{:.0} % {word}", percent.abs())
 }
 
+/// Returns the hours that jobs waited. Fewer than ten have a decimal, because a change would be
+/// rounded away.
+fn hours_text(figures: &Figures) -> String {
+    let hours = hours(figures);
+    if hours < 10.0 { format!("{hours:.1}") } else { grouped(hours) }
+}
+
 fn hours(figures: &Figures) -> f64 {
     figures.pending_minutes.sum / 60.0
 }
@@ -127,7 +134,7 @@ fn hours(figures: &Figures) -> f64 {
 type Row = (&'static str, fn(&Figures, &Figures) -> String);
 
 const ROWS: [Row; 9] = [
-    ("hours that jobs waited", |f, _| grouped(hours(f))),
+    ("hours that jobs waited", |f, _| hours_text(f)),
     ("hours that pods waited", |f, _| grouped(f.pending_pod_hours)),
     ("jobs that waited, %", |f, _| format!("{:.1}", 100.0 * (1.0 - f.jobs_hidden_share))),
     ("95 % of jobs waited at most, min", |f, _| format!("{:.1}", f.pending_minutes.p95)),

@@ -7,6 +7,7 @@ use placeholders::Prices;
 use report::{TextTable, clock, day, grouped, write_note};
 use traces::Trace;
 
+use super::shown::shown;
 use crate::compare::{Comparison, PolicyResult};
 use crate::figures::{COST_NOTE, Figures, HiddenOverDays, LEVEL_DAYS, PACKING_RUNS_MIN};
 use crate::named_policy::{NamedPolicy, PaperForecast};
@@ -149,8 +150,29 @@ fn price_of_waiting(settings: &SimulationSettings, catalog: &Catalog) -> String 
     }
 }
 
+/// What the price of waiting has to do with it if the shown policy removes hardly any waiting.
+fn verdict(
+    comparison: &Comparison,
+    settings: &SimulationSettings,
+    catalog: &Catalog,
+) -> Option<String> {
+    let (reactive, policy) = (comparison.policies.first()?, shown(comparison)?);
+    let hours = |result: &PolicyResult| result.figures.pending_pod_hours;
+    let removes_none = hours(reactive) > 0.0 && hours(policy) > REMOVED_MIN * hours(reactive);
+    let wait = Prices::new(settings.policy.objective, catalog).wait();
+    removes_none.then(|| {
+        format!(
+            "{} removes hardly any waiting here: at ${wait:.2} a pending pod-hour, hardly any placeholder pays off. Give what an hour of a waiting pod costs you, --wait-cost DOLLARS; if that is right, leave Prophet off.",
+            policy.name()
+        )
+    })
+}
+
+/// The share of the waiting of `reactive` above which a policy removes hardly any.
+const REMOVED_MIN: f64 = 0.98;
+
 fn notes(comparison: &Comparison, settings: &SimulationSettings, catalog: &Catalog) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = verdict(comparison, settings, catalog).into_iter().collect();
     let has =
         |named_policy| comparison.policies.iter().any(|policy| policy.named_policy == named_policy);
     if settings.replays > 1 {

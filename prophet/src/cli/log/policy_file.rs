@@ -12,14 +12,19 @@ use simulator::{NamedPolicy, SimulationSettings};
 
 use crate::cli::input;
 
+/// The parts of a policy that need a cluster. Of `workloads`, the tiers apply.
+const UNUSED: [&str; 4] = ["mode", "workloads", "rollout", "placeholders"];
+
 /// Sets the objective, the limits, the behavior, the tick and the forecasts of the policy in a
-/// file, and its instance types, if it lists some and the settings have none. The policy is
+/// file, and leaves out the instance types of the catalog that it does not list. The policy is
 /// compared with the autoscaler alone.
 pub(super) fn apply(path: &Path, settings: &mut SimulationSettings) -> anyhow::Result<()> {
     let (text, file) = (input::text(path)?, path.display().to_string());
     let written: Value = base::input::parse(&text, &file)?;
-    if written["kind"] != "OverprovisioningPolicy" {
-        bail!("{file}: expected an OverprovisioningPolicy, got the kind {}", written["kind"]);
+    match written["kind"].as_str() {
+        Some("OverprovisioningPolicy") => {}
+        Some(kind) => bail!("{file}: expected an OverprovisioningPolicy, got the kind {kind}"),
+        None => bail!("{file}: expected an OverprovisioningPolicy, but it has no kind"),
     }
     let policy: OverprovisioningPolicy = base::input::parse(&text, &file)?;
     let read = serde_json::to_value(&policy.spec)?;
@@ -40,7 +45,15 @@ pub(super) fn apply(path: &Path, settings: &mut SimulationSettings) -> anyhow::R
     settings.tiers = of.workloads.tiers;
     settings.policies = vec![NamedPolicy::Reactive, NamedPolicy::Forecast(of.method, None)];
     let types = &of.buckets.instance_types;
-    if settings.catalog.is_none() && !types.is_empty() {
+    if let Some(catalog) = settings.catalog.as_mut().filter(|_| !types.is_empty()) {
+        catalog.instance_types.retain(|entry| types.contains(&entry.name));
+        if catalog.instance_types.is_empty() {
+            bail!(
+                "{file}: spec.buckets.instanceTypes: the catalog has none of {}",
+                types.join(", ")
+            );
+        }
+    } else if !types.is_empty() {
         for name in types {
             input::instance_type(name).map_err(|problem| {
                 anyhow::anyhow!("{file}: spec.buckets.instanceTypes: {name}: {problem}")
@@ -48,9 +61,14 @@ pub(super) fn apply(path: &Path, settings: &mut SimulationSettings) -> anyhow::R
         }
         settings.catalog = Some(CatalogFile::of_types(types.iter().map(String::as_str)));
     }
-    eprintln!(
-        "note: {file}: a replay of a log has no use for spec.mode, spec.rollout, spec.placeholders, and for the pods and groups that the policy selects"
-    );
+    let unused = UNUSED.iter().filter(|field| !written["spec"][field].is_null());
+    let unused: Vec<String> = unused.map(|field| format!("spec.{field}")).collect();
+    if !unused.is_empty() {
+        eprintln!(
+            "note: {file}: the replay of a log leaves out {}; all jobs of the log count",
+            unused.join(", ")
+        );
+    }
     Ok(())
 }
 
