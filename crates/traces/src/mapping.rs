@@ -80,6 +80,7 @@ fn units(part: Part) -> &'static [(&'static str, Unit)] {
         Part::Gpus => &[
             ("gpus", Unit::Of(1.0)),
             ("percent", Unit::Of(0.01)),
+            ("thousandths", Unit::Of(1e-3)),
             ("tres", Unit::Tres),
             ("nodes", Unit::Nodes),
         ],

@@ -1,42 +1,46 @@
 //! Requests that suggest another unit than the log's.
 
-use crate::Job;
+use crate::{Format, Job};
 
 const MIB: u64 = 1 << 20;
 const TIB: u64 = 1 << 40;
 
 /// A sentence for each resource whose requests are all so small, or all so large, that the log
-/// probably has them in another unit.
-pub fn odd_units(jobs: &[Job]) -> Vec<String> {
+/// probably has them in another unit. It names the column, the likely unit and the option.
+pub fn odd_units(jobs: &[Job], format: Format) -> Vec<String> {
+    let columns = match format {
+        Format::Table => ["cpu_millis", "memory_bytes", "accelerators"],
+        _ => ["COLUMN"; 3],
+    };
+    let [cpu, memory, accelerators] = columns;
     let requests = |of: fn(&Job) -> u64| jobs.iter().map(of).filter(|amount| *amount > 0);
     let range = |of: fn(&Job) -> u64| Some((requests(of).min()?, requests(of).max()?));
     let mut odd = Vec::new();
     match range(|job| job.work.unit.cpu_millis) {
         Some((_, most)) if most < 50 => odd.push(format!(
-            "no pod requests more than {most} thousandths of a core: cpu_millis is in thousandths of a core, so if the log has cores, multiply by 1,000"
+            "no pod requests more than {most} thousandths of a core: if the log has cores, say so with --columns and cpu={cpu}:cores"
         )),
         Some((least, _)) if least > 10_000_000 => odd.push(format!(
-            "each pod requests at least {} cores: cpu_millis is in thousandths of a core",
+            "each pod requests at least {} cores: if the log has thousandths of a core, say so with --columns and cpu={cpu}:millicores",
             least / 1_000
         )),
         _ => {}
     }
     match range(|job| job.work.unit.memory_bytes) {
         Some((_, most)) if most < MIB => odd.push(format!(
-            "no pod requests more than {most} bytes of memory: memory_bytes is in bytes, so if the log has GiB, multiply by 1,073,741,824"
+            "no pod requests more than {most} bytes of memory: if the log has GiB, say so with --columns and memory={memory}:GiB"
         )),
         Some((least, _)) if least > 100 * TIB => odd.push(format!(
-            "each pod requests at least {} TiB of memory: memory_bytes is in bytes",
+            "each pod requests at least {} TiB of memory: if the log has bytes, say so with --columns and memory={memory}:B",
             least / TIB
         )),
         _ => {}
     }
     let gpus = || requests(|job| job.work.unit.accelerators);
     if gpus().next().is_some() && gpus().all(|count| count % 1_000 == 0) {
-        odd.push(
-            "each pod that requests accelerators requests a multiple of 1,000: accelerators is a number of devices, so if the log has thousandths, divide by 1,000"
-                .into(),
-        );
+        odd.push(format!(
+            "each pod that requests accelerators requests a multiple of 1,000: if the log has thousandths of a device, say so with --columns and gpus={accelerators}:thousandths"
+        ));
     }
     odd
 }
@@ -59,7 +63,7 @@ mod tests {
             Job { name: "a".into(), user: "".into(), submit: 0, runtime: 1, priority: 0, work }
         };
         let jobs: Vec<Job> = requests.iter().map(job).collect();
-        let found = odd_units(&jobs);
+        let found = odd_units(&jobs, Format::Table);
         let begins = found.iter().zip(expected).all(|(found, begin)| found.starts_with(begin));
         assert!(found.len() == expected.len() && begins, "{requests:?}: {found:?}");
     }

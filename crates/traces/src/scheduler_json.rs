@@ -92,10 +92,10 @@ pub(super) fn ray(task: &Value, notes: &mut Notes) -> Result<Row, TraceFault> {
     let (Some(submit), Some(start)) = (time("/creation_time_ms")?, start) else {
         let has_ended = ["FINISHED", "FAILED"].iter().any(|state| task["state"] == *state);
         let problem = "is missing: print the tasks with --detail";
-        return match has_ended {
-            true => Err(TraceFault::new("start_time_ms", problem, "")),
-            false => Ok(Row::NeverRan),
-        };
+        if has_ended {
+            return Err(TraceFault::new("start_time_ms", problem, ""));
+        }
+        return Ok(Row::NeverRan);
     };
     let Some(end) = end else { return Ok(Row::Unfinished) };
     let runtime = end.saturating_sub(start);

@@ -38,7 +38,7 @@ pub(super) fn load(settings: &mut SimulationSettings, strict: bool) -> anyhow::R
 /// # Errors
 /// `strict`, and there are such requests.
 pub(in crate::cli) fn check_units(path: &str, trace: &Trace, strict: bool) -> anyhow::Result<()> {
-    let odd = traces::odd_units(&trace.jobs);
+    let odd = traces::odd_units(&trace.jobs, trace.format);
     if strict && !odd.is_empty() {
         bail!("{path}: {}", odd.join("; "));
     }
