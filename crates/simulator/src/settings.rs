@@ -45,6 +45,9 @@ pub struct SimulationSettings {
     pub until: Option<TimePoint>,
     /// The instance types. When absent, types are chosen that fit the log.
     pub catalog: Option<CatalogFile>,
+    /// Whether the instance types were chosen for the log. No file has this option.
+    #[serde(skip)]
+    pub types_are_chosen: bool,
     /// The policies to compare.
     pub policies: Vec<NamedPolicy>,
     /// The objective, limits, spend cap and behavior of the policies that forecast.
@@ -118,6 +121,7 @@ impl Default for SimulationSettings {
             from: None,
             until: None,
             catalog: None,
+            types_are_chosen: false,
             policies: NamedPolicy::defaults(),
             policy: Policy::default(),
             ladder: Ladder::default(),

@@ -156,7 +156,8 @@ async fn a_recalled_history_holds_a_service_level_with_a_faulty_and_with_a_valid
     let ran = world.end_pods("default").await;
     assert_eq!(ran, 4);
     let history = history.display().to_string();
-    let simulate = ["simulate", "--data", &history, "--policies", "reactive", "--output", "json"];
+    let all = ["--from", "0s", "--policies", "reactive", "--output", "json"];
+    let simulate = [&["simulate", "--data", &history][..], &all].concat();
     let mut last = (-1, String::new(), String::new());
     let replayed = wait::until_true("four pods in the history", DEADLINE, async || {
         last = tests::run(&simulate);

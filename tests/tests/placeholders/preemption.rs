@@ -131,10 +131,8 @@ async fn a_placeholder_that_another_workload_preempts_is_reported_and_replaced_w
     world.wait_for_job("other", 1).await;
     world.wait_for_placeholders([1, 0, 0]).await;
     assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
-    let events = world.events().await;
-    assert!(
-        events.iter().any(|reason| reason == "taken_by_other_workload"),
-        "{events:?}\n{}",
-        world.details()
-    );
+    let reported = wait::until_true("the Event", DEADLINE, async || {
+        Ok(world.events().await.iter().any(|reason| reason == "taken_by_other_workload"))
+    });
+    reported.await.unwrap_or_else(|error| panic!("{error:#}\n{}", world.details()));
 }

@@ -1,6 +1,7 @@
 //! Shared by the commands that read a cluster: the client, and the sources of groups, history and
 //! model.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +10,14 @@ use anyhow::{Context as _, anyhow};
 use base::span::Span;
 use controller::cluster::Allowed;
 use controller::cluster::{Config, GroupSource, PriceReader, RemoteModel};
-use controller::observe::{Scope, WATCH_SECONDS};
+use controller::observe::{Scope, StoredPolicy, WATCH_SECONDS};
 use demand::forecast::onnx;
 use embedder::MicroDollars;
 use history::Place;
 use instances::PriceRules;
-use kube::Client;
+use kube::api::{Api, ListParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, ResourceExt as _};
 use placeholders::Ceiling;
 
 use crate::cli::input;
@@ -47,6 +49,9 @@ pub(super) struct NamespacesArg {
         value_delimiter = ','
     )]
     namespaces: Vec<String>,
+    /// All namespaces that have a policy when the command starts
+    #[arg(long, short = 'A', conflicts_with = "namespaces")]
+    all_namespaces: bool,
 }
 
 impl NamespacesArg {
@@ -58,13 +63,28 @@ impl NamespacesArg {
         self.kube.connect().await
     }
 
-    /// The given namespaces, or the default one of the client.
-    pub(super) fn or_default(self, client: &Client) -> Vec<String> {
-        if self.namespaces.is_empty() {
-            vec![client.default_namespace().to_owned()]
-        } else {
-            self.namespaces
+    /// Whether the policies of all namespaces are meant.
+    pub(super) fn are_all(&self) -> bool {
+        self.all_namespaces
+    }
+
+    /// The given namespaces, those that have a policy, or the default one of the client.
+    ///
+    /// # Errors
+    /// The policies of all namespaces cannot be listed, or there is none.
+    pub(super) async fn or_default(self, client: &Client) -> anyhow::Result<Vec<String>> {
+        if self.all_namespaces {
+            let api: Api<StoredPolicy> = Api::all(client.clone());
+            let policies = api.list(&ListParams::default()).await?;
+            let found: BTreeSet<String> =
+                policies.items.iter().filter_map(|StoredPolicy(policy)| policy.namespace()).collect();
+            anyhow::ensure!(!found.is_empty(), "there is no OverprovisioningPolicy in any namespace");
+            return Ok(found.into_iter().collect());
         }
+        if self.namespaces.is_empty() {
+            return Ok(vec![client.default_namespace().to_owned()]);
+        }
+        Ok(self.namespaces)
     }
 }
 
@@ -237,7 +257,7 @@ impl ClusterArgs {
         };
         let config = Config {
             scope: Scope {
-                namespaces: self.namespaces.or_default(&client),
+                namespaces: self.namespaces.or_default(&client).await?,
                 off_switch_namespace: None,
                 autoscaler_namespace: self.autoscaler_namespace.clone(),
                 karpenter: matches!(source, GroupSource::Nodes),

@@ -47,11 +47,15 @@ struct SwitchArgs {
 
 impl SwitchArgs {
     /// The namespaces of the policies, and the one of the controller.
-    fn or_default(self, client: &Client) -> (Vec<String>, String) {
-        let namespaces = self.namespaces.or_default(client);
+    async fn or_default(self, client: &Client) -> anyhow::Result<(Vec<String>, String)> {
+        anyhow::ensure!(
+            !self.namespaces.are_all() || self.controller_namespace.is_some(),
+            "--all-namespaces needs --controller-namespace: the switch is in the namespace of the controller"
+        );
+        let namespaces = self.namespaces.or_default(client).await?;
         let first = || namespaces.first().cloned().unwrap_or_default();
         let controller = self.controller_namespace.unwrap_or_else(first);
-        (namespaces, controller)
+        Ok((namespaces, controller))
     }
 }
 
@@ -72,7 +76,7 @@ pub(in crate::cli) struct OnArgs {
 pub(super) fn off(args: OffArgs) -> anyhow::Result<()> {
     block_on(async {
         let client = args.switch.namespaces.connect().await?;
-        let (namespaces, at) = args.switch.or_default(&client);
+        let (namespaces, at) = args.switch.or_default(&client).await?;
         let set = switch_off(client.clone(), &at).await;
         let set = set.with_context(|| format!("failed to create the ConfigMap {at}/{OFF_SWITCH}"));
         let how = if set? { "is set" } else { "was set already" };
@@ -112,7 +116,7 @@ async fn remove(client: &Client, namespaces: &[String]) -> anyhow::Result<usize>
 pub(super) fn on(args: OnArgs) -> anyhow::Result<()> {
     block_on(async {
         let client = args.switch.namespaces.connect().await?;
-        let (_, at) = args.switch.or_default(&client);
+        let (_, at) = args.switch.or_default(&client).await?;
         let removed = switch_on(client, &at).await;
         let removed =
             removed.with_context(|| format!("failed to delete the ConfigMap {at}/{OFF_SWITCH}"));

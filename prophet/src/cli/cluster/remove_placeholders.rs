@@ -38,7 +38,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         let lease_namespace = lease_namespace.unwrap_or_else(|| client.default_namespace());
         let election = Election::new(client.clone(), lease_namespace, "remove-placeholders");
         let leadership = election.seize().await.context("failed to take the Lease")?;
-        for namespace in &args.namespaces.or_default(&client) {
+        for namespace in &args.namespaces.or_default(&client).await? {
             let current = Arc::clone(&leadership);
             let may_write = Arc::new(move || current.leads());
             let actuator = controller::actuate::Actuator::new(client.clone(), namespace, may_write);

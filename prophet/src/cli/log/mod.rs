@@ -271,6 +271,7 @@ impl LogArgs {
         let end = window.1.saturating_add(WAIT_SECONDS_MAX);
         trace.jobs.retain(|job| job.submit < end);
         check_span(&trace, Some(window), settings.tick)?;
+        settings.types_are_chosen = settings.catalog.is_none();
         let file = settings.catalog.get_or_insert_with(|| default_types(&trace.jobs));
         if let Some(path) = &self.prices {
             file.prices = input::prices(path)?;

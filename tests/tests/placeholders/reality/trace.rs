@@ -129,6 +129,7 @@ impl Trace {
         let types = [of("m5.xlarge", "small", 10, 0.192, 0)].into_iter().chain(gpu);
         let types: Value = types.collect();
         json!({
+            "from": "0s",
             "tick": format!("{}s", self.tick),
             "scan": format!("{}s", self.scan),
             "launchLatency": format!("{}s", self.launch),
