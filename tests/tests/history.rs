@@ -143,14 +143,8 @@ async fn the_pods_that_ended_are_replayed_with_the_recorded_buckets_and_latencie
         assert_eq!(code, 0, "{error}");
         (serde_json::from_str::<Value>(&out).unwrap(), error)
     };
-    let (document, error) = simulated(&[
-        "--data",
-        &place,
-        "--from",
-        "0s",
-        "--policies",
-        "reactive,constant:2",
-    ]);
+    let (document, error) =
+        simulated(&["--data", &place, "--from", "0s", "--policies", "reactive,constant:2"]);
     let note = "note: recorded: 27 pods ended, 0.0 % of them waited at most one scan, 0.7 pending pod-hours\n";
     assert!(error.contains(note), "{error}");
     let earlier = "note: 3 pods are left out, because they were created before the first line\n";

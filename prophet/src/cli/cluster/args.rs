@@ -76,9 +76,15 @@ impl NamespacesArg {
         if self.all_namespaces {
             let api: Api<StoredPolicy> = Api::all(client.clone());
             let policies = api.list(&ListParams::default()).await?;
-            let found: BTreeSet<String> =
-                policies.items.iter().filter_map(|StoredPolicy(policy)| policy.namespace()).collect();
-            anyhow::ensure!(!found.is_empty(), "there is no OverprovisioningPolicy in any namespace");
+            let found: BTreeSet<String> = policies
+                .items
+                .iter()
+                .filter_map(|StoredPolicy(policy)| policy.namespace())
+                .collect();
+            anyhow::ensure!(
+                !found.is_empty(),
+                "there is no OverprovisioningPolicy in any namespace"
+            );
             return Ok(found.into_iter().collect());
         }
         if self.namespaces.is_empty() {
