@@ -127,7 +127,7 @@ fn ticks((low, high): (f64, f64), most: f64) -> Vec<f64> {
         all.take_while(|tick| *tick <= high).collect::<Vec<f64>>()
     };
     let largest = steps.iter().skip(1).position(|step| *step >= rough).unwrap_or(0) + 1;
-    // A single tick, such as 0, says nothing about the height of a spike.
+    // The height of a spike cannot be read from a single tick, such as 0.
     let found = at(steps[largest]);
     if found.len() < 2 { at(steps[largest - 1]) } else { found }
 }

@@ -14,7 +14,8 @@ use embedder::{AcceleratorKind, Resources};
 use super::fields::split;
 use super::job::{Admits, Job, Work};
 use super::reader::{
-    AMOUNT_MAX, Notes, Reader, Row, TraceFault, UNITS_MAX, count, field, name, number, seconds,
+    AMOUNT_MAX, Notes, Reader, Row, TraceFault, UNITS_MAX, count, field, name, number, rounded_up,
+    seconds,
 };
 
 /// A request of all memory of the largest machine, in bytes: 384 GiB. This is an assumption,
@@ -116,13 +117,7 @@ impl Reader for Tasks {
             if value.is_empty() {
                 return Ok(0);
             }
-            let amount = number(column, value, whole)?.max(0.0) * scale;
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "the range is checked"
-            )]
-            Ok(amount.ceil() as u64)
+            Ok(rounded_up(number(column, value, whole)? * scale))
         };
         let unit = Resources {
             cpu_millis: requested(columns.cpu, AMOUNT_MAX / 10.0, 10.0)?,

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use embedder::{AcceleratorKind, Resources};
 use serde_json::Value;
 
-use super::job::{Admits, Job, Work};
+use super::job::{Job, Work};
 use super::kubernetes::{is_accelerator, time};
-use super::reader::{AMOUNT_MAX, Notes, Row, TraceFault, name};
+use super::reader::{AMOUNT_MAX, Notes, Row, TraceFault, name, rounded_up};
 
 /// The bytes of which `resourcesDuration` counts seconds.
 const MEMORY_UNIT: f64 = 100.0 * 1_048_576.0;
@@ -77,13 +77,7 @@ fn row(own: &str, namespace: &str, ran: &Value) -> Result<Row, TraceFault> {
     let held = &ran["resourcesDuration"];
     let mean = |resource: &str, unit: f64| {
         let seconds = held[resource].as_f64().unwrap_or(0.0).max(0.0);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "the range is checked"
-        )]
-        let mean = (seconds * unit / runtime as f64).min(AMOUNT_MAX).ceil() as u64;
-        mean
+        rounded_up((seconds * unit / runtime as f64).min(AMOUNT_MAX))
     };
     let kinds = held.as_object().into_iter().flatten().map(|(resource, _)| resource);
     let kind = kinds.into_iter().find(|resource| is_accelerator(resource));
@@ -94,17 +88,14 @@ fn row(own: &str, namespace: &str, ran: &Value) -> Result<Row, TraceFault> {
         ephemeral_bytes: mean("ephemeral-storage", EPHEMERAL_UNIT),
         ..Resources::default()
     };
-    if unit == Resources::default() {
-        return Ok(Row::NoSize);
-    }
     let accelerator_kind =
         kind.map_or_else(AcceleratorKind::default, |kind| AcceleratorKind::new(kind));
-    Ok(Row::Job(Job {
+    Ok(Row::of(Job {
         name: name("metadata.name", own)?.into(),
         user: name("metadata.namespace", namespace)?.into(),
         submit,
         runtime,
         priority: 0,
-        work: Work { units: 1, unit, accelerator_kind, split: None, admits: Admits::Assumed },
+        work: Work::of_pod(unit, accelerator_kind),
     }))
 }

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::job::Job;
-use super::reader::{Notes, Reader, Row, TraceFault, json_problem};
+use super::reader::{Notes, Reader, Row, TraceFault, json_problem, rounded_up};
 use super::task_events::{EventKind, TaskEvents};
 
 /// A request of 1.0 processors, in thousandths of a core: 96 cores. This is an assumption, because
@@ -153,12 +153,7 @@ pub(super) fn amount(
         let value = share.map_or(String::new(), ToString::to_string);
         TraceFault::new(column, "expected a share of a machine, a number from 0", &value)
     })?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the range is checked"
-    )]
-    Ok((number * whole).ceil() as u64)
+    Ok(rounded_up(number * whole))
 }
 
 fn request(request: &Value) -> Result<Resources, TraceFault> {

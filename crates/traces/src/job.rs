@@ -38,6 +38,13 @@ pub struct Work {
     pub admits: Admits,
 }
 
+impl Work {
+    /// One pod with these requests.
+    pub(super) fn of_pod(unit: Resources, accelerator_kind: AcceleratorKind) -> Self {
+        Self { units: 1, unit, accelerator_kind, split: None, admits: Admits::Assumed }
+    }
+}
+
 /// The buckets that admit the pods of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Admits {

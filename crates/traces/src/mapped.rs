@@ -10,7 +10,9 @@ use embedder::{AcceleratorKind, Resources};
 use super::fields::split_at;
 use super::job::{Admits, Job, Work};
 use super::mapping::{Column, Delimiter, Mapping, Part, Unit};
-use super::reader::{AMOUNT_MAX, Notes, Reader, Row, SECONDS_MAX, TraceFault, UNITS_MAX, name};
+use super::reader::{
+    AMOUNT_MAX, Notes, Reader, Row, SECONDS_MAX, TraceFault, UNITS_MAX, name, rounded_up,
+};
 
 /// Values that stand for none, in any letter case.
 const NONE: [&str; 11] =
@@ -282,14 +284,9 @@ fn fault(column: &Column, problem: String, value: &str) -> TraceFault {
 }
 
 /// An amount rounded up.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the range is checked, and the cast saturates"
-)]
 fn whole(amount: f64) -> u64 {
     // A third of three cores is a core.
-    (amount - 1e-6).max(0.0).ceil() as u64
+    rounded_up(amount - 1e-6)
 }
 
 /// The delimiter of a file with this first line: the one by which most columns of the mapping are

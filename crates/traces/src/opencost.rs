@@ -9,9 +9,9 @@ use std::collections::btree_map::Entry;
 use embedder::{AcceleratorKind, Resources};
 use serde_json::Value;
 
-use super::job::{Admits, Job, Work};
+use super::job::{Job, Work};
 use super::kubernetes::time;
-use super::reader::{AMOUNT_MAX, Notes, Row, TraceFault, name};
+use super::reader::{Notes, Row, TraceFault, amount, name};
 
 /// A pod: its cluster, its namespace and its name.
 type Key = [String; 3];
@@ -77,22 +77,10 @@ impl Allocations {
         ] {
             name(column, property(field))?;
         }
-        let amount = |field: &'static str, unit: f64| {
-            let amount = value[field].as_f64().unwrap_or(0.0) * unit;
-            if !(0.0..=AMOUNT_MAX).contains(&amount) {
-                return Err(TraceFault::new(field, "expected an amount", &amount.to_string()));
-            }
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "the range is checked"
-            )]
-            Ok(amount.ceil() as u64)
-        };
         let unit = Resources {
-            accelerators: amount("gpuCount", 1.0)?,
-            cpu_millis: amount("cpuCoreRequestAverage", 1_000.0)?,
-            memory_bytes: amount("ramByteRequestAverage", 1.0)?,
+            accelerators: amount(value, "gpuCount", 1.0)?,
+            cpu_millis: amount(value, "cpuCoreRequestAverage", 1_000.0)?,
+            memory_bytes: amount(value, "ramByteRequestAverage", 1.0)?,
             ..Resources::default()
         };
         let key = [property("cluster"), property("namespace"), property("pod")];
@@ -101,11 +89,13 @@ impl Allocations {
         known.start = known.start.min(start);
         known.end = known.end.max(end);
         let container = known.units.entry(property("container").to_owned());
-        self.containers += u64::from(matches!(container, Entry::Vacant(_)));
+        if matches!(container, Entry::Vacant(_)) {
+            self.containers += 1;
+            let gpus = value["gpuCount"].as_f64().unwrap_or(0.0);
+            notes.rounded_up += u64::from(gpus.fract() > 0.0);
+        }
         let container = container.or_default();
         *container = container.roof(unit);
-        let gpus = value["gpuCount"].as_f64().unwrap_or(0.0);
-        notes.rounded_up += u64::from(gpus.fract() > 0.0);
         Ok(())
     }
 
@@ -118,20 +108,13 @@ impl Allocations {
             if end >= until.saturating_sub(RESOLUTION) {
                 return Row::Unfinished;
             }
-            if runtime <= 0 {
-                return Row::NeverRan;
-            }
-            if unit == Resources::default() {
-                return Row::NoSize;
-            }
             let accelerator_kind = match unit.accelerators {
                 0 => AcceleratorKind::default(),
                 _ => AcceleratorKind::new("nvidia.com/gpu"),
             };
-            let work =
-                Work { units: 1, unit, accelerator_kind, split: None, admits: Admits::Assumed };
+            let work = Work::of_pod(unit, accelerator_kind);
             let (name, user) = (pod.into(), namespace.into());
-            Row::Job(Job { name, user, submit: start, runtime, priority: 0, work })
+            Row::of(Job { name, user, submit: start, runtime, priority: 0, work })
         };
         let mut rows: Vec<Row> = pods.into_iter().map(row).collect();
         rows.extend((0..others).map(|_| Row::NotAJob));

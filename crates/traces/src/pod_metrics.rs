@@ -6,8 +6,8 @@ use std::collections::btree_map::Entry;
 use embedder::{AcceleratorKind, Resources};
 use serde_json::Value;
 
-use super::job::{Admits, Job, Work};
-use super::reader::{Notes, Row, TraceFault, name};
+use super::job::{Job, Work};
+use super::reader::{Notes, Row, TraceFault, name, rounded_up};
 
 /// The names that kube-state-metrics gives to accelerators.
 const ACCELERATORS: [(&str, &str); 5] = [
@@ -18,7 +18,7 @@ const ACCELERATORS: [(&str, &str); 5] = [
     ("google_com_tpu", "google.com/tpu"),
 ];
 
-/// What a metric tells of a pod.
+/// A metric of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PodMetric {
     /// `kube_pod_created`, in Unix seconds.
@@ -49,7 +49,7 @@ impl PodMetric {
 /// A pod: its namespace, its name and its identity, which old versions do not export.
 type Key = (String, String, String);
 
-/// The pods that metrics tell of.
+/// The pods, by their metrics.
 #[derive(Default)]
 pub struct PodMetrics {
     pods: BTreeMap<Key, Pod>,
@@ -180,14 +180,11 @@ impl Pod {
             _ if is_daemon => Row::NotAJob,
             (None, ..) | (_, None, _) => Row::NeverRan,
             (.., None) => Row::Unfinished,
-            (_, Some(started), Some(ended)) if ended <= started => Row::NeverRan,
-            _ if unit == Resources::default() => Row::NoSize,
             (Some(submit), Some(started), Some(ended)) => {
-                let work =
-                    Work { units: 1, unit, accelerator_kind, split: None, admits: Admits::Assumed };
+                let work = Work::of_pod(unit, accelerator_kind);
                 let (name, user) = (name.into(), namespace.into());
                 let runtime = ended - started;
-                Row::Job(Job { name, user, submit, runtime, priority: 0, work })
+                Row::of(Job { name, user, submit, runtime, priority: 0, work })
             }
         }
     }
@@ -200,23 +197,14 @@ impl Pod {
         };
         let accelerators = ACCELERATORS.iter().find(|(resource, _)| sum(resource) > 0.0);
         let unit = Resources {
-            accelerators: accelerators.map_or(0, |(resource, _)| whole(sum(resource))),
-            cpu_millis: whole(sum("cpu") * 1_000.0),
-            memory_bytes: whole(sum("memory")),
-            ephemeral_bytes: whole(sum("ephemeral_storage")),
+            accelerators: accelerators.map_or(0, |(resource, _)| rounded_up(sum(resource))),
+            cpu_millis: rounded_up(sum("cpu") * 1_000.0),
+            memory_bytes: rounded_up(sum("memory")),
+            ephemeral_bytes: rounded_up(sum("ephemeral_storage")),
             ..Resources::default()
         };
         let kind = accelerators
             .map_or_else(AcceleratorKind::default, |(_, kind)| AcceleratorKind::new(kind));
         (unit, kind)
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "values are from 0 to 10^18, and the cast saturates"
-)]
-fn whole(value: f64) -> u64 {
-    value.ceil() as u64
 }

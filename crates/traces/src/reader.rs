@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use embedder::Resources;
+use serde_json::Value;
+
 use super::job::Job;
 
 /// The counts of rows that a reader omitted or changed.
@@ -82,6 +85,19 @@ pub(super) enum Row {
     NoSize,
     NotAJob,
     Blank,
+}
+
+impl Row {
+    /// A job, or why it is none: it never ran, or its size is unknown.
+    pub(super) fn of(job: Job) -> Self {
+        if job.runtime <= 0 {
+            Self::NeverRan
+        } else if job.work.units == 0 || job.work.unit == Resources::default() {
+            Self::NoSize
+        } else {
+            Self::Job(job)
+        }
+    }
 }
 
 /// A reader of one format.
@@ -195,13 +211,23 @@ fn too_many_seconds(value: f64) -> &'static str {
 /// Parses a count and rounds it up to a whole number. A negative number is 0, because logs write -1
 /// for an unknown count.
 pub(super) fn count(column: &'static str, text: &str, most: f64) -> Result<u64, TraceFault> {
-    let value = number(column, text, most)?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the range is checked"
-    )]
-    Ok(value.max(0.0).ceil() as u64)
+    Ok(rounded_up(number(column, text, most)?))
+}
+
+/// An amount rounded up to a whole number, at least 0.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+pub(super) fn rounded_up(amount: f64) -> u64 {
+    amount.ceil() as u64
+}
+
+/// The amount in a field of a JSON object, in units of which one is `unit`, rounded up. 0 if it is
+/// absent.
+pub(super) fn amount(of: &Value, field: &'static str, unit: f64) -> Result<u64, TraceFault> {
+    let amount = of[field].as_f64().unwrap_or(0.0) * unit;
+    if (0.0..=AMOUNT_MAX).contains(&amount) {
+        return Ok(rounded_up(amount));
+    }
+    Err(TraceFault::new(field, "expected an amount", &amount.to_string()))
 }
 
 /// Parses a number whose absolute value is at most `most`.

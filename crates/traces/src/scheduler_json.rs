@@ -6,7 +6,7 @@ use embedder::{AcceleratorKind, Resources, Split};
 use serde_json::Value;
 
 use super::job::{Admits, Job, Work};
-use super::reader::{AMOUNT_MAX, Notes, Row, SECONDS_MAX, TraceFault, UNITS_MAX, name};
+use super::reader::{AMOUNT_MAX, Notes, Row, SECONDS_MAX, TraceFault, UNITS_MAX, amount, name};
 
 /// Reads a job of Slurm. Newer versions write a number as `{"set": true, "number": 1}`.
 pub(super) fn slurm(job: &Value) -> Result<Row, TraceFault> {
@@ -99,36 +99,19 @@ pub(super) fn ray(task: &Value, notes: &mut Notes) -> Result<Row, TraceFault> {
     };
     let Some(end) = end else { return Ok(Row::Unfinished) };
     let runtime = end.saturating_sub(start);
-    let amount = |resource: &'static str, unit: f64| {
-        let amount = task["required_resources"][resource].as_f64().unwrap_or(0.0) * unit;
-        if !(0.0..=AMOUNT_MAX).contains(&amount) {
-            return Err(TraceFault::new(resource, "expected an amount", &amount.to_string()));
-        }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "the range is checked"
-        )]
-        Ok(amount.ceil() as u64)
-    };
+    let required = &task["required_resources"];
     let unit = Resources {
-        accelerators: amount("GPU", 1.0)?,
-        cpu_millis: amount("CPU", 1_000.0)?,
-        memory_bytes: amount("memory", 1.0)?,
+        accelerators: amount(required, "GPU", 1.0)?,
+        cpu_millis: amount(required, "CPU", 1_000.0)?,
+        memory_bytes: amount(required, "memory", 1.0)?,
         ..Resources::default()
     };
-    if runtime <= 0 {
-        return Ok(Row::NeverRan);
-    }
-    if unit == Resources::default() {
-        return Ok(Row::NoSize);
-    }
-    let gpus = task["required_resources"]["GPU"].as_f64().unwrap_or(0.0);
-    notes.rounded_up += u64::from(gpus.fract() > 0.0);
+    let gpus = required["GPU"].as_f64().unwrap_or(0.0);
+    notes.rounded_up += u64::from(runtime > 0 && gpus.fract() > 0.0);
     let text = |field: &'static str| name(field, task[field].as_str().unwrap_or_default());
     let (own, user) = (text("task_id")?, text("job_id")?);
     let work = work(1, unit, None);
-    Ok(Row::Job(Job { name: own.into(), user: user.into(), submit, runtime, priority: 0, work }))
+    Ok(Row::of(Job { name: own.into(), user: user.into(), submit, runtime, priority: 0, work }))
 }
 
 /// Reads a job of Philly: its GPUs are those of its last attempt, and it runs as long as all of its

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use embedder::{AcceleratorKind, Resources};
 
-use super::job::{Admits, Job, Work};
+use super::job::{Job, Work};
 use super::reader::{Row, TraceFault};
 
 /// What happened to a task.
@@ -89,20 +89,8 @@ impl TaskEvents {
 
 fn row((id, index): Key, open: &Open, end: i64) -> Row {
     let runtime = end.saturating_sub(open.submit) / 1_000_000;
-    if runtime <= 0 {
-        return Row::NeverRan;
-    }
-    if open.unit == Resources::default() {
-        return Row::NoSize;
-    }
-    let work = Work {
-        units: 1,
-        unit: open.unit,
-        accelerator_kind: AcceleratorKind::default(),
-        split: None,
-        admits: Admits::Assumed,
-    };
+    let work = Work::of_pod(open.unit, AcceleratorKind::default());
     let name = format!("{id}/{index}").into();
     let (user, submit) = (Box::default(), open.submit / 1_000_000);
-    Row::Job(Job { name, user, submit, runtime, priority: open.priority, work })
+    Row::of(Job { name, user, submit, runtime, priority: open.priority, work })
 }
