@@ -79,8 +79,8 @@ pub(super) struct LogArgs {
     #[arg(long)]
     strict: bool,
     /// The start of the evaluated time: a date, a date-time, or an offset from the first job (8d);
-    /// earlier jobs only warm up the forecasts [default: half of the log, at most 14d; the first job
-    /// where no forecasts are compared, as in rightsize]
+    /// earlier jobs only warm up the forecasts [default: half of the log, at most 14d; the first
+    /// job where no forecasts are compared, as in rightsize]
     #[arg(long, value_name = "T")]
     from: Option<TimePoint>,
     /// The end of the evaluated time [default: the last job]
