@@ -101,6 +101,9 @@ async fn the_liveness_probe_fails_while_the_loop_hangs_and_not_while_reads_and_w
     let pipe = LogPipe::create(folder.path(), &world.plane.folder().join("prophet.log")).unwrap();
     start(&mut world, folder.path(), &pipe).await;
     world.wait_for_placeholders([2, 0, 0]).await;
+    // The first node can change the template, so its placeholders are replaced once, within a turn.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    world.wait_for_placeholders([2, 0, 0]).await;
 
     // A read of a history that never ends, and writes that hang, for longer than the limit.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
