@@ -61,7 +61,8 @@ pub enum Change {
     Apply {
         /// The name of the ReplicaSet.
         set: String,
-        /// The complete object, with its last `resourceVersion` if it exists.
+        /// The complete object, with its last `resourceVersion` if it exists. Without one, the
+        /// write must fail if the object exists.
         body: Box<Value>,
     },
     /// Sets the number of replicas of a ReplicaSet with an older template.

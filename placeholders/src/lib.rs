@@ -44,7 +44,7 @@ pub use manifest::{
 };
 pub use plan::{BucketPlan, GroupPlan, Plan, plan};
 pub use policy::{
-    Behavior, Ceiling, Direction, InvalidField, Limits, Objective, OuterLimits, Policy,
+    Behavior, Ceiling, Direction, InvalidField, LimitShare, Limits, Objective, OuterLimits, Policy,
     PolicyField, ScalingPolicy, ScalingRules, WINDOW_SECONDS_MAX, Yielding,
 };
 pub use prices::Prices;

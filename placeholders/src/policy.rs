@@ -19,6 +19,11 @@ pub struct Policy {
     pub limits: Limits,
     /// How fast targets may change.
     pub behavior: Behavior,
+    /// The largest share of the limits over all buckets that is held for what one namespace
+    /// submitted, in (0, 1], while others submit, too. If absent, namespaces do not count. The
+    /// controller sets it where a forecast is learnt from what was submitted.
+    #[serde(skip)]
+    pub namespace_share: Option<f64>,
 }
 
 /// How waiting and idle nodes are weighed against each other. [`crate::Prices`] has the weights of
@@ -76,6 +81,32 @@ pub struct Limits {
     /// The limits that the controller sets. A policy cannot.
     #[serde(skip)]
     pub outer: OuterLimits,
+}
+
+/// A share of the limits over all buckets. A part that is absent has no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LimitShare {
+    /// The most placeholders.
+    pub placeholders: Option<f64>,
+    /// The most dollars per hour.
+    pub dollars: Option<f64>,
+}
+
+impl Limits {
+    /// Returns this share of the limits over all buckets, those of the operator included.
+    pub fn share(&self, share: f64) -> LimitShare {
+        let operator = &self.outer.operator;
+        let least = |own: Option<f64>, other: Option<f64>| match (own, other) {
+            (Some(own), Some(other)) => Some(share * own.min(other)),
+            (one, other) => one.or(other).map(|limit| share * limit),
+        };
+        // Numbers of placeholders are far below 2^53.
+        let count = |limit: Option<u64>| limit.map(|limit| limit as f64);
+        LimitShare {
+            placeholders: least(count(self.total), count(operator.placeholders)),
+            dollars: least(self.dollars_per_hour, operator.hourly.map(MicroDollars::dollars)),
+        }
+    }
 }
 
 /// The limits that do not come from the policy.
@@ -169,7 +200,7 @@ pub const WINDOW_SECONDS_MAX: u32 = 86_400;
 impl Policy {
     /// Returns the fields with invalid values. The list is empty if the policy is valid.
     pub fn faults(&self) -> Vec<InvalidField> {
-        let Self { objective, limits, behavior: Behavior { scale_up, scale_down } } = self;
+        let Self { objective, limits, behavior: Behavior { scale_up, scale_down }, .. } = self;
         let mut faults = Vec::new();
         let mut fault = |field, problem| faults.push(InvalidField { field, problem });
         match *objective {

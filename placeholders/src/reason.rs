@@ -17,6 +17,9 @@ pub enum Reason {
     /// The target shrinks from the placeholders that stood, because the observed cluster is out of
     /// date.
     Outdated,
+    /// The target is a part of the forecast, because one namespace may have only a share of the
+    /// limits, or submits no more.
+    NamespaceShare,
     /// The target is the announced demand, because pods that will be released within the launch
     /// latency need more nodes than the forecast.
     Announced,
@@ -65,11 +68,12 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons, in their order.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Forecast,
         Self::Expression,
         Self::TooLittleHistory,
         Self::Outdated,
+        Self::NamespaceShare,
         Self::Announced,
         Self::Rollout,
         Self::ScaleDownWindow,
@@ -97,6 +101,7 @@ impl Reason {
             Self::Expression => "expression",
             Self::TooLittleHistory => "too_little_history",
             Self::Outdated => "outdated",
+            Self::NamespaceShare => "namespace_share",
             Self::Announced => "announced",
             Self::Rollout => "rollout",
             Self::ScaleDownWindow => "scale_down_window",
@@ -127,6 +132,9 @@ impl Reason {
             }
             Self::Outdated => {
                 "It shrinks from the placeholders that stood, because the observed cluster is out of date."
+            }
+            Self::NamespaceShare => {
+                "A part of the forecast, because one namespace may have only a share of the limits (`workloads.namespaceShare`), or submits no more."
             }
             Self::Announced => {
                 "Announced pods will be released within the launch latency and need more nodes than the forecast."

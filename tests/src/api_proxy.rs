@@ -5,9 +5,11 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::background::Background;
 use crate::ports::Port;
@@ -29,7 +31,15 @@ enum Mode {
     Closed,
     /// Accepts and keeps them, and forwards nothing.
     Silent,
+    /// Forwards requests after this time, unless the client has closed the connection by then.
+    Delayed(Duration),
 }
+
+/// The most pieces of requests that are delayed at once on one connection.
+const PIECES: usize = 1_024;
+
+/// The size of a piece.
+const PIECE_BYTES: usize = 16 << 10;
 
 /// The pause after a failure to listen or to accept a connection.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -64,6 +74,12 @@ impl ApiProxy {
         self.mode.send_replace(Mode::Silent);
     }
 
+    /// Forwards requests after a time, and responses at once. What a client sent before it closed
+    /// the connection is not forwarded.
+    pub fn delay(&self, time: Duration) {
+        self.mode.send_replace(Mode::Delayed(time));
+    }
+
     /// Accepts and forwards new connections again.
     pub fn open(&self) {
         self.mode.send_replace(Mode::Open);
@@ -95,10 +111,40 @@ async fn serve(port: u16, upstream: String, mut mode: watch::Receiver<Mode>) {
 }
 
 async fn forward(mut client: TcpStream, upstream: String, mut mode: watch::Receiver<Mode>) {
+    let delays = mode.clone();
     let forwarded = async {
         let Ok(mut server) = TcpStream::connect(upstream).await else { return };
-        // An error means that one side has closed its connection, which ends the other one too.
-        let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+        let (mut from_client, mut to_client) = client.split();
+        let (mut from_server, mut to_server) = server.split();
+        let (pieces, mut due) = mpsc::channel::<(Instant, Vec<u8>)>(PIECES);
+        let read = async {
+            loop {
+                let mut piece = vec![0; PIECE_BYTES];
+                let length = from_client.read(&mut piece).await.unwrap_or(0);
+                piece.truncate(length);
+                let delay = match *delays.borrow() {
+                    Mode::Delayed(delay) => delay,
+                    Mode::Open | Mode::Closed | Mode::Silent => Duration::ZERO,
+                };
+                if length == 0 || pieces.send((Instant::now() + delay, piece)).await.is_err() {
+                    return;
+                }
+            }
+        };
+        let write = async {
+            while let Some((at, piece)) = due.recv().await {
+                tokio::time::sleep_until(at).await;
+                if to_server.write_all(&piece).await.is_err() {
+                    return;
+                }
+            }
+        };
+        // Once one side has closed its connection, the other one ends, too.
+        tokio::select! {
+            () = read => {}
+            () = write => {}
+            _ = tokio::io::copy(&mut from_server, &mut to_client) => {}
+        }
     };
     let silent = tokio::select! {
         silent = mode.wait_for(|mode| *mode == Mode::Silent) => silent.is_ok(),

@@ -200,6 +200,11 @@ impl Prophet {
         http::get(self.port.number(), "/").await
     }
 
+    /// The process ID.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Stops the process without its knowledge (SIGSTOP), until [`Prophet::resume`].
     ///
     /// # Errors

@@ -221,6 +221,8 @@ impl Mirror {
             time: theirs.time,
             arrivals,
             tiers,
+            // Jobs have no namespaces.
+            namespaces: Vec::new(),
             cluster,
             rooms: None,
             standing,

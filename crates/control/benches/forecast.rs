@@ -58,6 +58,7 @@ fn tick(minute: i64) -> Tick {
         arrivals: (0..BUCKETS).filter(|n| came(*n)).map(|n| (id(n), 1)).collect(),
         gangs: vec![],
         tiers: vec![],
+        namespaces: vec![],
         rollout_percent: None,
     }
 }

@@ -2,9 +2,10 @@
 //! placeholders.
 //!
 //! ```text
-//! lib.rs       the turn
-//! decide.rs    how many placeholders ought to stand, from a forecast and what stands
-//! fallback.rs  on-demand nodes in place of spot instances whose launches fail
+//! lib.rs         the turn
+//! decide.rs      how many placeholders ought to stand, from a forecast and what stands
+//! fallback.rs    on-demand nodes in place of spot instances whose launches fail
+//! namespaces.rs  what each namespace may hold of the headroom
 //! ```
 //!
 //! The controller, the simulator and the backtest run this code for their decisions, and no other
@@ -13,6 +14,7 @@
 
 pub mod decide;
 mod fallback;
+mod namespaces;
 
 use std::collections::BTreeMap;
 
@@ -28,6 +30,7 @@ use placeholders::{Plan, Policy, Reason, Standing, Steady, lint};
 
 use crate::decide::{decide, retain};
 use crate::fallback::{Fallback, Moment};
+use crate::namespaces::Namespaces;
 
 /// The control of one policy. All of its state can be rebuilt from the history and the standing
 /// placeholders.
@@ -37,6 +40,7 @@ pub struct Control {
     recorder: Recorder,
     steady: Steady,
     fallback: Fallback,
+    namespaces: Namespaces,
 }
 
 /// What one turn reads of the cluster.
@@ -58,6 +62,8 @@ pub struct Observed {
     pub arrivals: Vec<(Shape, u64)>,
     /// The pods among `arrivals` that belong to a tier.
     pub tiers: Vec<TierArrival>,
+    /// The pods of `arrivals` by namespace. Empty where namespaces are not known.
+    pub namespaces: Vec<NamespaceArrival>,
     /// Gangs submitted since the last observation that are larger than an instance.
     pub gangs: Vec<VirtualInstance>,
     /// Pods that started since the last observation, by bucket.
@@ -66,6 +72,10 @@ pub struct Observed {
 
 /// Submitted pods of one tier: the name of the tier, the shape of the pods, and their number.
 pub type TierArrival = (String, Shape, u64);
+
+/// Submitted pods of one namespace: the name of the namespace, the shape of the pods, and their
+/// number.
+pub type NamespaceArrival = (String, Shape, u64);
 
 /// The results of a turn.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,6 +99,7 @@ impl Control {
             recorder: Recorder::new(catalog, tick_seconds),
             steady: Steady::default(),
             fallback: Fallback::default(),
+            namespaces: Namespaces::default(),
             catalog: catalog.clone(),
         }
     }
@@ -96,13 +107,14 @@ impl Control {
     /// Returns a copy that learns and decides on its own. `None` if the forecaster has no copy.
     pub fn copy(&self) -> Option<Self> {
         let learners = self.learners.copy()?;
-        let Self { catalog, recorder, steady, fallback, .. } = self;
+        let Self { catalog, recorder, steady, fallback, namespaces, .. } = self;
         Some(Self {
             catalog: catalog.clone(),
             learners,
             recorder: recorder.clone(),
             steady: steady.clone(),
             fallback: fallback.clone(),
+            namespaces: namespaces.clone(),
         })
     }
 
@@ -148,6 +160,7 @@ impl Control {
     pub fn recall(&mut self, tick: Tick, targets: &[u64]) {
         self.recorder.recall(&tick);
         self.steady.recall(targets, tick.time);
+        self.namespaces.learn(&tick, self.catalog.len());
         self.learners.learn(tick);
     }
 
@@ -177,7 +190,8 @@ impl Control {
         let tick = self.record(observed, &demand, policy.limits.outer.rollout_percent);
         let arriving = self.recorder.arriving();
         let now = Present { time: *time, demand: &demand, arriving: &arriving };
-        let outlook = self.learners.forecast(&now);
+        let mut outlook = self.learners.forecast(&now);
+        self.namespaces.weigh(&mut outlook, &self.catalog, policy, *time);
         let submitted = self.recorder.submitted();
         let moved =
             self.fallback.moved(&moment, &outlook, &demand, submitted, policy, &self.catalog);
@@ -221,7 +235,7 @@ impl Control {
         demand: &Demand,
         rollout_percent: Option<u8>,
     ) -> Option<Tick> {
-        let Observed { time, ready, arrivals, tiers, gangs, starts, .. } = observed;
+        let Observed { time, ready, arrivals, tiers, namespaces, gangs, starts, .. } = observed;
         for (shape, count) in arrivals {
             self.arrived(shape, *count);
         }
@@ -229,6 +243,9 @@ impl Control {
             if let Some(id) = self.recorder.intern(shape) {
                 self.recorder.tier_arrived(tier, id, *count);
             }
+        }
+        for (namespace, shape, count) in namespaces {
+            self.recorder.namespace_arrived(namespace, shape, *count);
         }
         for gang in gangs {
             self.recorder.gang_arrived(*gang);
@@ -249,6 +266,7 @@ impl Control {
         let room = self.recorder.room(&demand.rooms);
         let tick = self.recorder.tick(*time, &states, &room);
         let tick = Tick { rollout_percent, ..tick };
+        self.namespaces.learn(&tick, self.catalog.len());
         self.learners.learn(tick.clone());
         Some(tick)
     }

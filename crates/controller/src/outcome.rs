@@ -279,11 +279,13 @@ pub enum Cause {
     Groups,
     /// The ONNX model cannot be run, or its output is invalid.
     Model,
+    /// The pods have more different sizes than are learnt.
+    ShapesFull,
 }
 
 impl Cause {
     /// All causes, in their order.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::SwitchedOff,
         Self::InvalidPolicy,
         Self::PriorityClass,
@@ -301,6 +303,7 @@ impl Cause {
         Self::OverlappingBuckets,
         Self::Groups,
         Self::Model,
+        Self::ShapesFull,
     ];
 
     /// The cause's spelling in conditions, Events and metrics.
@@ -323,6 +326,7 @@ impl Cause {
             Self::OverlappingBuckets => "OverlappingBuckets",
             Self::Groups => "Groups",
             Self::Model => "Model",
+            Self::ShapesFull => "ShapesFull",
         }
     }
 
@@ -377,6 +381,9 @@ impl Cause {
             Self::Groups => "Correct the labels or tags of the named groups of nodes.",
             Self::Model => {
                 "Check the model with `prophet model check`. The other methods work without it."
+            }
+            Self::ShapesFull => {
+                "Give the pods of a job equal requests. Pods of sizes that are known are still learnt."
             }
         }
     }

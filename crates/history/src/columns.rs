@@ -51,6 +51,7 @@ const SCHEMA: &str = "
         optional binary tiers (STRING);
         optional binary used (STRING);
         optional binary rollout_percent (STRING);
+        optional binary namespaces (STRING);
     }";
 
 /// The counts, in the order of the columns.
@@ -61,7 +62,7 @@ const COUNTS: [&str; BucketLine::COUNTS.len()] = BucketLine::COUNTS;
 const COUNTS_MIN: usize = 6;
 
 /// The JSON texts, in the order of the columns.
-const TEXTS: [&str; 11] = [
+const TEXTS: [&str; 12] = [
     "room",
     "arrivals",
     "launches",
@@ -73,6 +74,7 @@ const TEXTS: [&str; 11] = [
     "tiers",
     "used",
     "rollout_percent",
+    "namespaces",
 ];
 
 /// The number of the first [`TEXTS`] that every file has. Files of earlier builds lack the others,
@@ -118,7 +120,7 @@ pub(crate) fn rows(line: &Line) -> serde_json::Result<Vec<Row>> {
     };
     let mut rows = Vec::with_capacity(line.buckets.len().max(1));
     for (name, bucket) in &line.buckets {
-        let BucketLine { room, arrivals, gangs, tiers, rest, .. } = bucket;
+        let BucketLine { room, arrivals, gangs, tiers, namespaces, rest, .. } = bucket;
         rows.push(Row {
             bucket: Some(name.clone()),
             counts: bucket.counts().map(|count| i64::try_from(count).ok()),
@@ -134,6 +136,7 @@ pub(crate) fn rows(line: &Line) -> serde_json::Result<Vec<Row>> {
                 text(tiers, tiers.is_empty())?,
                 None,
                 None,
+                text(namespaces, namespaces.is_empty())?,
             ],
             ..empty.clone()
         });
@@ -182,9 +185,9 @@ fn line(rows: Vec<Row>) -> Result<Line, String> {
             })?;
         }
         let (room, arrivals, rest) = (json(&row, 0)?, json(&row, 1)?, json(&row, 3)?);
-        let (gangs, tiers) = (json(&row, 7)?, json(&row, 8)?);
+        let (gangs, tiers, namespaces) = (json(&row, 7)?, json(&row, 8)?, json(&row, 11)?);
         let counts = BucketLine::of_counts(counts);
-        let bucket = BucketLine { room, arrivals, gangs, tiers, rest, ..counts };
+        let bucket = BucketLine { room, arrivals, gangs, tiers, namespaces, rest, ..counts };
         line.buckets.insert(name, bucket);
     }
     Ok(line)

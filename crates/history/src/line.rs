@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, SubsecRound as _, Utc};
-use demand::record::{BucketTick, ShapeId, Shapes, Tick, TierArrivals, sum_by_key};
+use demand::record::{
+    BucketTick, NamespaceArrivals, ShapeId, Shapes, Tick, TierArrivals, sum_by_key,
+};
 use embedder::{Bucket, BucketId, Catalog, Shape, VirtualInstance};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -95,6 +97,11 @@ pub struct BucketLine {
     /// are listed under the smallest bucket that they fit. Absent in lines of earlier builds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tiers: BTreeMap<String, u64>,
+    /// The instances that the pods fill that each namespace submitted since the last tick, in
+    /// thousandths of an instance. They are listed under the smallest bucket that they fit. Absent
+    /// in lines of earlier builds.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub namespaces: BTreeMap<String, u64>,
     /// Unknown fields.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
@@ -298,6 +305,11 @@ impl Line {
                 line.tiers.insert(tier.clone(), *pods);
             }
         }
+        for NamespaceArrivals { bucket, namespace, millis } in &tick.namespaces {
+            if let Some(line) = lines.get_mut(*bucket) {
+                line.namespaces.insert(namespace.clone(), *millis);
+            }
+        }
         Self {
             v: VERSION,
             time: tick.time.trunc_subsecs(6),
@@ -366,6 +378,7 @@ impl Line {
                 arrivals: Vec::new(),
                 gangs: Vec::new(),
                 tiers: Vec::new(),
+                namespaces: Vec::new(),
                 rollout_percent: self.rollout_percent,
             },
             launches: Vec::new(),
@@ -378,6 +391,13 @@ impl Line {
             let tiers = tiers.map(|(tier, &pods)| (tier.clone(), pods));
             let tiers = tiers.map(|(tier, pods)| TierArrivals { bucket: id, tier, pods });
             recalled.tick.tiers.extend(tiers);
+            let namespaces = line.into_iter().flat_map(|line| &line.namespaces);
+            let namespaces = namespaces.map(|(namespace, &millis)| NamespaceArrivals {
+                bucket: id,
+                namespace: namespace.clone(),
+                millis,
+            });
+            recalled.tick.namespaces.extend(namespaces);
             recalled.tick.buckets.push(line.map_or_else(BucketTick::default, |line| BucketTick {
                 demand: line.demand,
                 demand_max: line.demand_max,

@@ -60,6 +60,7 @@ pub(crate) fn line(time: DateTime<Utc>, demand: u64) -> Line {
         arrivals: BTreeMap::from([(shape, 5)]),
         gangs: BTreeMap::from([("4".to_owned(), 2)]),
         tiers: BTreeMap::from([("production".to_owned(), 3)]),
+        namespaces: BTreeMap::from([("jobs".to_owned(), 1_500)]),
         rest: Map::new(),
     };
     let launch = EndedLaunch {

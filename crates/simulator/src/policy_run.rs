@@ -194,6 +194,7 @@ impl<'a> PolicyRun<'a> {
             ready,
             arrivals: std::mem::take(&mut self.arrivals),
             tiers: std::mem::take(&mut self.tiers),
+            namespaces: Vec::new(),
             gangs: std::mem::take(&mut self.gangs),
             starts: std::mem::take(&mut self.starts),
         }

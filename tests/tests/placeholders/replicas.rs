@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use chrono::TimeDelta;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::api::Api;
 use serde_json::json;
@@ -24,16 +25,19 @@ const DEADLINE: Duration = Duration::from_mins(1);
 /// The time within which a standby leads after its predecessor gave up the Lease.
 const HANDOVER: Duration = Duration::from_secs(10);
 
+/// How long after its last renewal of the Lease the leader begins writes.
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+
 /// How long a Lease lasts that nobody renews.
 const LEASE: Duration = Duration::from_secs(15);
 
 const ELECT: [&str; 2] = ["--leader-elect", "--leader-elect-namespace=prophet"];
 
-/// The seconds since 1970.
+/// The milliseconds since 1970.
 #[expect(clippy::disallowed_methods, reason = "the clocks of replicas are compared with this one")]
 fn now() -> i64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    i64::try_from(now.as_secs()).unwrap()
+    i64::try_from(now.as_millis()).unwrap()
 }
 
 fn ladder(placeholders: u32) -> serde_json::Value {
@@ -68,11 +72,11 @@ impl World {
         lease.spec.unwrap_or_default()
     }
 
-    /// The time of the holder's clock at its last renewal, less that of the API server, in seconds.
-    async fn clock_of_holder(&self) -> i64 {
-        let renewed = self.lease().await.renew_time.map_or(0, |time| time.0.as_second());
+    /// The time of the holder's clock at its last renewal, less that of the API server.
+    async fn clock_of_holder(&self) -> TimeDelta {
+        let renewed = self.lease().await.renew_time.map_or(0, |time| time.0.as_millisecond());
         // The machine's clock is that of the API server.
-        renewed - now()
+        TimeDelta::milliseconds(renewed - now())
     }
 
     async fn holder(&self) -> String {
@@ -161,7 +165,7 @@ async fn of_several_replicas_one_writes_and_another_takes_over() {
         third.clock.step(step).unwrap();
         second.clock.step(-step).unwrap();
         wait::until_true("a renewal by the stepped clock", DEADLINE, async || {
-            Ok((world.clock_of_holder().await - step).abs() < 60)
+            Ok((world.clock_of_holder().await.num_seconds() - step).abs() < 60)
         })
         .await
         .unwrap_or_else(|error| panic!("{error:#}\n{}", world.details()));
@@ -192,5 +196,23 @@ async fn of_several_replicas_one_writes_and_another_takes_over() {
     second.proxy.open();
     third.proxy.open();
     world.wait_for_placeholders([1, 0, 0]).await;
+    assert_eq!(world.stale_writes(), []);
+
+    // Each flight of the leader's requests takes 4.5 s, and a new connection needs two, so a write
+    // takes almost as long as one may last. The leader begins one shortly before it would cease to.
+    // The write would arrive when the other replica holds the Lease.
+    let leader = world.holder().await;
+    let leads = |of: &Replica| leader.contains(&format!("_{}_", of.prophet.id()));
+    let delayed = [&second, &third].into_iter().find(|replica| leads(replica)).unwrap();
+    delayed.proxy.delay(Duration::from_millis(4_500));
+    // A renewal that was under way is complete.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let begin = RENEW_DEADLINE.saturating_sub(Duration::from_secs(1));
+    let since = (-world.clock_of_holder().await).to_std().unwrap();
+    tokio::time::sleep(begin.saturating_sub(since)).await;
+    world.patch_policy("batch", ladder(2)).await;
+    world.wait_for_other_holder(&leader, DEADLINE).await;
+    world.wait_for_placeholders([2, 0, 0]).await;
+    tokio::time::sleep(RENEW_DEADLINE).await;
     assert_eq!(world.stale_writes(), []);
 }

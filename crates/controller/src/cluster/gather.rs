@@ -1,5 +1,7 @@
 //! Collects a policy's view of the cluster at one moment, which is the input of the later stages.
 
+mod announced_share;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -9,6 +11,7 @@ use embedder::{
 };
 use placeholders::{GroupStanding, SharedLimit, Standing as PlaceholdersStanding};
 
+use self::announced_share::AnnouncedShare;
 use crate::catalog::{LaunchedBy, Offer, Offers, Pool};
 use crate::observe::PodClass;
 use crate::observe::Schedule;
@@ -37,6 +40,16 @@ pub struct Seen {
     pub held_back: BTreeMap<HeldBack, u64>,
     /// Pods that fit in no bucket of the cluster, by shape.
     pub unfit: Vec<(Shape, u64, NoBucket)>,
+}
+
+impl Seen {
+    /// Counts pods that are not counted as demand.
+    fn hold_back(&mut self, reason: HeldBack, pods: u64) {
+        if pods > 0 {
+            let held_back = self.held_back.entry(reason).or_default();
+            *held_back = held_back.saturating_add(pods);
+        }
+    }
 }
 
 /// Intermediate results that are kept between turns, so that a turn recomputes only what changed.
@@ -88,8 +101,10 @@ impl View {
         let batch: Vec<bool> = selected(index, workloads);
         self.occupancy(index, offers, &batch, &mut seen);
         seen.standing.shared = self.shared_limits(index, offers, &seen.standing);
-        self.waiting(index, offers, workloads, &batch, &mut seen);
-        self.announced(index, offers, workloads, (now, lead_seconds), &mut seen);
+        let mut share = AnnouncedShare::new(workloads.announced_most(index), &offers.catalog);
+        self.waiting(index, offers, workloads, (&batch, &mut share), &mut seen);
+        let window = (now, lead_seconds);
+        self.announced(index, offers, workloads, (window, &mut share), &mut seen);
         seen.tiers = tiers(index, workloads);
         seen
     }
@@ -231,7 +246,7 @@ impl View {
         index: &Index,
         offers: &Offers,
         workloads: &Workloads,
-        batch: &[bool],
+        (batch, share): (&[bool], &mut AnnouncedShare<'_>),
         seen: &mut Seen,
     ) {
         let mut gangs: BTreeMap<(Key, u64), Vec<PodRequest>> = BTreeMap::new();
@@ -243,7 +258,7 @@ impl View {
                 continue;
             }
             if let Some(reason) = workloads.missed(class) {
-                *seen.held_back.entry(reason).or_default() += pending + gated;
+                seen.hold_back(reason, pending + gated);
             }
             if !batch[id as usize] {
                 continue;
@@ -262,18 +277,24 @@ impl View {
             }
             if gated > 0 {
                 if let WaitingState::HeldBack(reason) = workloads.gated(class) {
-                    *seen.held_back.entry(reason).or_default() += gated;
+                    seen.hold_back(reason, gated);
                     continue;
                 }
                 let request = PodRequest { shape: shape.clone(), count: gated };
                 match (gang(index, class), unfit) {
                     (Some(gang), _) => gangs.entry(gang).or_default().push(request),
-                    (None, None) => seen.cluster.announced.push(request),
+                    (None, None) => {
+                        let count = share.admit(&class.namespace, &request);
+                        seen.hold_back(HeldBack::NamespaceShare, gated - count);
+                        if count > 0 {
+                            seen.cluster.announced.push(PodRequest { count, ..request });
+                        }
+                    }
                     (None, Some(why)) => seen.unfit.push((shape, gated, why)),
                 }
             }
         }
-        self.gangs(gangs, seen);
+        self.gangs(gangs, share, seen);
         // Classes that differ only in what the scheduler does not read, such as the namespace, have
         // one shape.
         let pending = &mut seen.cluster.pending;
@@ -289,17 +310,26 @@ impl View {
     ///
     /// A gang counts once that many of its pods exist. A Job's pods are created one by one, and the
     /// first of them could be placed where the whole gang does not fit.
-    fn gangs(&mut self, gangs: BTreeMap<(Key, u64), Vec<PodRequest>>, seen: &mut Seen) {
+    fn gangs(
+        &mut self,
+        gangs: BTreeMap<(Key, u64), Vec<PodRequest>>,
+        share: &mut AnnouncedShare<'_>,
+        seen: &mut Seen,
+    ) {
         let before = std::mem::take(&mut self.whole);
         for ((group, fewest), requests) in gangs {
             let pods =
                 requests.iter().fold(0, |sum: u64, request| sum.saturating_add(request.count));
-            if pods >= fewest || before.contains(&group) {
-                self.whole.insert(group);
+            if pods < fewest && !before.contains(&group) {
+                seen.hold_back(HeldBack::PartOfGang, pods);
+                continue;
+            }
+            if share.admits_gang(&group.namespace, &requests) {
                 seen.cluster.gangs.push(Gang { requests });
             } else {
-                *seen.held_back.entry(HeldBack::PartOfGang).or_default() += pods;
+                seen.hold_back(HeldBack::NamespaceShare, pods);
             }
+            self.whole.insert(group);
         }
     }
 
@@ -308,7 +338,7 @@ impl View {
         index: &Index,
         offers: &Offers,
         workloads: &Workloads,
-        (now, lead_seconds): (i64, &[i64]),
+        ((now, lead_seconds), share): ((i64, &[i64]), &mut AnnouncedShare<'_>),
         seen: &mut Seen,
     ) {
         let known = self.announced.take();
@@ -345,13 +375,11 @@ impl View {
             if state != WaitingState::Pending {
                 let of_unknown = announcement.pods.iter().filter(|pods| index.lacks_flavor(pods));
                 for pods in of_unknown.filter(|pods| workloads.select(&pods.class)) {
-                    let held_back = seen.held_back.entry(HeldBack::UnknownFlavor).or_default();
-                    *held_back = held_back.saturating_add(pods.count);
+                    seen.hold_back(HeldBack::UnknownFlavor, pods.count);
                 }
                 for (class, count) in &pods {
                     if let Some(reason) = workloads.missed(class) {
-                        let held_back = seen.held_back.entry(reason).or_default();
-                        *held_back = held_back.saturating_add(*count);
+                        seen.hold_back(reason, *count);
                     }
                 }
             }
@@ -379,8 +407,7 @@ impl View {
                 continue;
             }
             if let WaitingState::HeldBack(reason) = state {
-                let held_back = seen.held_back.entry(reason).or_default();
-                *held_back = held_back.saturating_add(count);
+                seen.hold_back(reason, count);
                 // A gang that was announced before is not learnt again.
                 gangs.extend(known.iter().filter_map(|known| known.get(key)).cloned());
             } else if is_gang {
@@ -393,10 +420,20 @@ impl View {
                     gangs.insert(key.clone());
                 }
                 if state == WaitingState::Announced {
-                    seen.cluster.gangs.push(Gang { requests: ours });
+                    if share.admits_gang(&key.namespace, &ours) {
+                        seen.cluster.gangs.push(Gang { requests: ours });
+                    } else {
+                        seen.hold_back(HeldBack::NamespaceShare, count);
+                    }
                 }
             } else {
-                seen.cluster.announced.extend(ours);
+                for request in ours {
+                    let count = share.admit(&key.namespace, &request);
+                    seen.hold_back(HeldBack::NamespaceShare, request.count - count);
+                    if count > 0 {
+                        seen.cluster.announced.push(PodRequest { count, ..request });
+                    }
+                }
             }
         }
         self.announced = Some(gangs);

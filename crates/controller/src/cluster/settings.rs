@@ -10,8 +10,8 @@ use demand::forecast::{Expression, Ladder, Method};
 use demand::record::TICKS_MAX;
 use embedder::CapacityType;
 use placeholders::{
-    Behavior, Ceiling, Direction, InvalidField, Limits, Objective, Policy, PolicyField,
-    ScalingPolicy, ScalingRules,
+    Behavior, Ceiling, Direction, InvalidField, Limits, Objective, OuterLimits, Policy,
+    PolicyField, ScalingPolicy, ScalingRules,
 };
 
 use super::bounds::out_of_bounds;
@@ -28,6 +28,9 @@ use crate::rollout::Rollout;
 const NO_LIMIT: &str = "spec.limits: a policy in the mode Act needs a limit. Set placeholders or \
                         dollarsPerHour here, or start the controller with --max-placeholders or \
                         --max-dollars-per-hour";
+
+/// The share of the limits for one namespace, if the policy does not set it.
+const NAMESPACE_SHARE: f64 = 0.5;
 
 /// A policy's settings, in the types of the stages.
 #[derive(Clone, Debug, PartialEq)]
@@ -168,6 +171,9 @@ impl OverprovisioningPolicySpec {
         if !(10..=3_600).contains(&tick_seconds) {
             faults.push(format!("spec.tick: expected 10s to 1h, got {tick:?}"));
         }
+        let share = workloads.namespace_share.unwrap_or(NAMESPACE_SHARE);
+        let learns =
+            !matches!(forecast.method, Method::Ladder | Method::Expression | Method::Scheduled);
         let policy = Policy {
             objective: objective.objective(&mut faults),
             limits: Limits {
@@ -184,6 +190,7 @@ impl OverprovisioningPolicySpec {
                 scale_up: behavior.scale_up.rules(),
                 scale_down: behavior.scale_down.rules(),
             },
+            namespace_share: learns.then_some(share),
         };
         for InvalidField { field, problem } in policy.faults() {
             let path = format!("spec.{}: ", crd_path(field));
@@ -202,7 +209,10 @@ impl OverprovisioningPolicySpec {
         placeholders.faults(allowed, &mut faults);
         let expression = forecast.expression(&mut faults);
         let spot_for = spot_for(buckets.spot_for.as_ref(), &mut faults);
-        let workloads = workloads.workloads(allowed, spot_for, &mut faults);
+        let outer = OuterLimits { operator: allowed.ceiling, ..OuterLimits::default() };
+        let announced_most = Some(Limits { outer, ..policy.limits.clone() }.share(share));
+        let workloads =
+            Workloads { announced_most, ..workloads.workloads(allowed, spot_for, &mut faults) };
         let node_labels = buckets.selector.requirements("spec.buckets.selector", &mut faults);
         if !faults.is_empty() {
             return Err(faults);
@@ -390,6 +400,8 @@ impl WorkloadsSpec {
             released_gates,
             released_jobs,
             gang_jobs,
+            // It is read with the limits.
+            namespace_share: _,
             volumes_in_any_zone,
         } = self;
         let (min, max) =
@@ -413,6 +425,7 @@ impl WorkloadsSpec {
                 .as_ref()
                 .map(|selector| selector.requirements("spec.workloads.gangJobs", faults)),
             spot_for,
+            announced_most: None,
         }
     }
 }

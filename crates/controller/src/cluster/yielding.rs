@@ -5,12 +5,14 @@
 //! node of another instance type waits for as long as placeholders hold theirs. So once pods have
 //! waited for longer than a launch takes, and a group could still launch nodes for them, the
 //! policies give up placeholders: as many as the pods need nodes, and twice as many every minute.
-//! Afterwards no policy adds placeholders for a while.
+//! Doubling stops at half of the placeholders for each namespace, so that one pod that waits for
+//! something else does not remove the headroom of all others. Afterwards no policy adds placeholders
+//! for a while.
 //!
 //! Only placeholders that share a ceiling with such a group yield ([`relief`]). A pod for whose
 //! instance type the cloud provider has no capacity does not remove the placeholders of others.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -46,18 +48,38 @@ pub(super) enum Yield {
     /// Placeholders follow the plan.
     #[default]
     No,
-    /// Each policy gives up this many of the placeholders that it had in these groups at the
+    /// Each policy gives up [`Shed::of`] the placeholders that it had in these groups at the
     /// beginning.
-    Shed(u64, Arc<BTreeSet<String>>),
+    Shed(Shed, Arc<BTreeSet<String>>),
     /// No policy adds placeholders in these groups.
     Hold(Arc<BTreeSet<String>>),
+}
+
+/// How many placeholders are given up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shed {
+    /// The number of nodes that the waiting pods of each namespace need.
+    needed: Vec<u64>,
+    /// How often the numbers are doubled.
+    doublings: u32,
+}
+
+impl Shed {
+    /// How many of `stood` placeholders are given up. The pods of a namespace get as many as they
+    /// need nodes. Doubled, the number is at most half of the placeholders.
+    pub(super) fn of(&self, stood: u64) -> u64 {
+        let factor = 2_u64.saturating_pow(self.doublings);
+        let given =
+            self.needed.iter().map(|&nodes| nodes.saturating_mul(factor).min(stood / 2).max(nodes));
+        given.fold(0, u64::saturating_add).min(stood)
+    }
 }
 
 /// What placeholders can do for waiting pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Relief {
-    /// The number of nodes that the pods need.
-    pub(super) nodes: u64,
+    /// The number of nodes that the pods of each namespace need.
+    pub(super) needed: Vec<u64>,
     /// The groups whose placeholders share a ceiling with groups that could launch these nodes.
     pub(super) groups: BTreeSet<String>,
 }
@@ -113,9 +135,9 @@ impl Yielding {
         }
         let classes = stuck.iter().map(|(id, pods)| (&*self.waiting[id].class, *pods));
         let classes: Vec<(&PodClass, u64)> = classes.collect();
-        let Relief { nodes, groups } =
+        let Relief { needed, groups } =
             if classes.is_empty() { Relief::default() } else { relief(&classes) };
-        if nodes == 0 || groups.is_empty() {
+        if needed.iter().all(|nodes| *nodes == 0) || groups.is_empty() {
             return self.rest(now);
         }
         if *self.groups != groups || self.since.is_none() {
@@ -132,8 +154,7 @@ impl Yielding {
         }
         let began = self.groups_since.unwrap_or(since);
         let doublings = u32::try_from((now - began).num_minutes()).unwrap_or(0);
-        let nodes = nodes.saturating_mul(2_u64.saturating_pow(doublings));
-        Yield::Shed(nodes, Arc::clone(&self.groups))
+        Yield::Shed(Shed { needed, doublings }, Arc::clone(&self.groups))
     }
 
     fn follow(&mut self, index: &Index, waits: &dyn Fn(&PodClass) -> bool, now: DateTime<Utc>) {
@@ -211,7 +232,7 @@ pub(super) fn relief(
         BucketSet::only((0..buckets.len()).filter(|&bucket| of_bucket(bucket).any(admits)))
     };
     let mut growing: BTreeSet<Place> = BTreeSet::new();
-    let mut pending: Vec<PodRequest> = Vec::new();
+    let mut pending: BTreeMap<&str, Vec<PodRequest>> = BTreeMap::new();
     for &(class, count) in waiting {
         let admits = |facts: &NodeFacts| class.constraints.admit(&facts.labels, &facts.taints);
         let rooms = placed.iter().filter(|(facts, _)| admits(facts)).map(|(_, room)| *room);
@@ -228,11 +249,14 @@ pub(super) fn relief(
         let Ok(fitting) = offers.catalog.buckets_for(&shape) else { continue };
         let fitting = (0..buckets.len()).filter(|id| fitting.contains(*id));
         growing.extend(fitting.flat_map(of_bucket).filter(|place| open(*place)));
-        pending.push(PodRequest { shape, count: left });
+        pending.entry(&class.namespace).or_default().push(PodRequest { shape, count: left });
     }
-    let cluster = Cluster { pending, occupied: vec![0; buckets.len()], ..Cluster::default() };
-    let demand = embed(&cluster, &offers.catalog);
-    let nodes = demand.present.iter().fold(0, |sum: u64, nodes| sum.saturating_add(*nodes));
+    let needed = pending.into_values().map(|pending| {
+        let cluster = Cluster { pending, occupied: vec![0; buckets.len()], ..Cluster::default() };
+        let demand = embed(&cluster, &offers.catalog);
+        demand.present.iter().fold(0, |sum: u64, nodes| sum.saturating_add(*nodes))
+    });
+    let needed = needed.collect();
     let all = (0..buckets.len()).flat_map(of_bucket);
     let shares = |&(bucket, at): &Place| {
         let of = |(bucket, at): Place| (buckets[bucket].capacity_type, &offers.groups[bucket][at]);
@@ -241,7 +265,7 @@ pub(super) fn relief(
     let groups = all
         .filter(shares)
         .flat_map(|(bucket, at)| offers.groups[bucket][at].members.iter().cloned());
-    Relief { nodes, groups: groups.collect() }
+    Relief { needed, groups: groups.collect() }
 }
 
 /// A bucket, and a group of it.
@@ -312,8 +336,9 @@ mod tests {
         Arc::new(["a".to_owned()].into())
     }
 
-    fn shed(nodes: u64) -> Yield {
-        Yield::Shed(nodes, groups())
+    /// What is given up for pods of one namespace.
+    fn shed(nodes: u64, doublings: u32) -> Yield {
+        Yield::Shed(Shed { needed: vec![nodes], doublings }, groups())
     }
 
     fn hold() -> Yield {
@@ -324,7 +349,7 @@ mod tests {
     #[track_caller]
     fn check(yielding: &mut Yielding, index: &Index, seconds: i64, expected: &Yield) {
         let relief = |stuck: &[(&PodClass, u64)]| Relief {
-            nodes: stuck.iter().map(|(_, pods)| pods).sum(),
+            needed: vec![stuck.iter().map(|(_, pods)| pods).sum()],
             groups: ["a".to_owned()].into(),
         };
         let answer = yielding.note(index, &|_| true, PATIENCE, at(seconds), relief);
@@ -336,14 +361,14 @@ mod tests {
         let (mut yielding, mut index) = (Yielding::default(), pending(&["a", "b"]));
         check(&mut yielding, &index, 0, &Yield::No);
         check(&mut yielding, &index, 100, &Yield::No);
-        check(&mut yielding, &index, 101, &shed(2));
-        check(&mut yielding, &index, 161, &shed(4));
-        check(&mut yielding, &index, 221, &shed(8));
+        check(&mut yielding, &index, 101, &shed(2, 0));
+        check(&mut yielding, &index, 161, &shed(2, 1));
+        check(&mut yielding, &index, 221, &shed(2, 2));
         // A pod that starts shows that nodes come.
         index.apply_pod(&pod("a", "n"));
         check(&mut yielding, &index, 230, &hold());
         check(&mut yielding, &index, 330, &hold());
-        check(&mut yielding, &index, 331, &shed(1));
+        check(&mut yielding, &index, 331, &shed(1, 0));
         index.apply_pod(&pod("b", "n"));
         // The second pause is twice as long.
         check(&mut yielding, &index, 400, &hold());
@@ -355,11 +380,35 @@ mod tests {
     fn placeholders_that_yield_in_vain_return() {
         let (mut yielding, index) = (Yielding::default(), pending(&["a"]));
         check(&mut yielding, &index, 0, &Yield::No);
-        check(&mut yielding, &index, 200, &shed(1));
-        check(&mut yielding, &index, 2_000, &shed(1 << 30));
+        check(&mut yielding, &index, 200, &shed(1, 0));
+        check(&mut yielding, &index, 2_000, &shed(1, 30));
         check(&mut yielding, &index, 2_001, &hold());
         check(&mut yielding, &index, 2_301, &Yield::No);
         check(&mut yielding, &index, 40_000, &Yield::No);
+    }
+
+    /// Checks how many of 10 placeholders are given up, by the nodes that the pods of each namespace
+    /// need, and after this many minutes.
+    #[track_caller]
+    fn check_shed(needed: &[u64], minutes: u32, expected: u64) {
+        let shed = Shed { needed: needed.to_vec(), doublings: minutes };
+        assert_eq!(shed.of(10), expected, "{shed:?}");
+    }
+
+    #[test]
+    fn the_pods_of_a_namespace_remove_half_of_the_placeholders_or_as_many_as_they_need() {
+        check_shed(&[1], 0, 1);
+        check_shed(&[1], 2, 4);
+        check_shed(&[1], 3, 5);
+        check_shed(&[1], 200, 5);
+        check_shed(&[7], 0, 7);
+        check_shed(&[7], 9, 7);
+        check_shed(&[20], 0, 10);
+        check_shed(&[1, 1], 0, 2);
+        check_shed(&[1, 1], 9, 10);
+        check_shed(&[1, 8], 1, 10);
+        check_shed(&[u64::MAX, u64::MAX], 70, 10);
+        check_shed(&[], 70, 0);
     }
 
     #[test]
@@ -369,7 +418,10 @@ mod tests {
             // Another scheduler may hold the pods for another reason.
             for (waits, nodes) in [(true, 0), (false, 1)] {
                 let waits = |_: &PodClass| waits;
-                let relief = |_: &[(&PodClass, u64)]| Relief { nodes, groups: (*groups()).clone() };
+                let relief = |_: &[(&PodClass, u64)]| Relief {
+                    needed: vec![nodes],
+                    groups: (*groups()).clone(),
+                };
                 let answer = yielding.note(&index, &waits, PATIENCE, at(seconds), relief);
                 assert_eq!(answer, Yield::No);
             }

@@ -143,6 +143,12 @@ pub struct WorkloadsSpec {
     /// CronJob, is announced. The placeholders for a gang are in one placement group. No Job is a
     /// gang when absent.
     pub gang_jobs: Option<Selector>,
+    /// The largest share of `limits`, and of the limits of the operator, that is held for what one
+    /// namespace submitted or announced, above 0 and at most 1, while other namespaces have batch
+    /// pods, too. A namespace that submits no more is forgotten an hour after its usual gap. The
+    /// methods `ladder`, `expression` and `scheduled` do not learn from namespaces. 0.5 when absent.
+    #[schemars(range(min = 0.01, max = 1.0))]
+    pub namespace_share: Option<f64>,
     /// Whether the pods can use their PersistentVolumeClaims in every zone of the buckets, as with
     /// EFS, or with buckets in one zone. Otherwise pods with such claims do not count, because a
     /// volume may forbid the node of a placeholder.

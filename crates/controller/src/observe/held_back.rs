@@ -30,11 +30,13 @@ pub enum HeldBack {
     Expired,
     /// Their constraints on nodes are too large.
     TooLarge,
+    /// Their namespace has announced as much as one namespace may.
+    NamespaceShare,
 }
 
 impl HeldBack {
     /// All reasons, in their order.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::UnknownGate,
         Self::AdmissionCheck,
         Self::NoQuota,
@@ -48,6 +50,7 @@ impl HeldBack {
         Self::NoPodsBefore,
         Self::Expired,
         Self::TooLarge,
+        Self::NamespaceShare,
     ];
 
     /// The spelling of the reason in metrics, events, status and messages.
@@ -66,6 +69,7 @@ impl HeldBack {
             Self::NoPodsBefore => "no_pods_before",
             Self::Expired => "expired",
             Self::TooLarge => "too_large",
+            Self::NamespaceShare => "namespace_share",
         }
     }
 
@@ -99,6 +103,9 @@ impl HeldBack {
             Self::Expired => "Their job was announced for an hour, and was not released.",
             Self::TooLarge => {
                 "Their node selector, node affinity and tolerations have more than 8 KiB."
+            }
+            Self::NamespaceShare => {
+                "The announced pods of their namespace fill the share of the limits that `workloads.namespaceShare` leaves to one namespace."
             }
             Self::OwnConstraints => {
                 "Other pods may forbid them the node of a placeholder (pod affinity, or anti-affinity or topology spread between zones), or a PersistentVolumeClaim may, unless `workloads.volumesInAnyZone` is true."

@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::tier::Tiers;
+use placeholders::LimitShare;
 
 use super::announced::{Announcement, Held};
 use super::class::{PodClass, Role};
 use super::constraints::meets;
 use super::held_back::HeldBack;
+use super::index::Index;
 use super::objects::Requirement;
 
 /// The workloads that a policy covers.
@@ -38,6 +40,9 @@ pub struct Workloads {
     pub gang_jobs: Option<Vec<Requirement>>,
     /// The pods that tolerate interruption.
     pub spot_for: SpotFor,
+    /// The most announced demand of one namespace, while several have batch pods. `None` means that
+    /// all counts.
+    pub announced_most: Option<LimitShare>,
 }
 
 /// The pods that tolerate interruption: those that meet one of the fields.
@@ -146,6 +151,23 @@ impl Workloads {
     pub fn is_gang_of_job(&self, announcement: &Announcement) -> bool {
         let Some(selector) = &self.gang_jobs else { return false };
         announcement.indexed && all_met(selector, &announcement.labels)
+    }
+
+    /// The most announced demand of each namespace, if several have pods that the policy selects.
+    pub fn announced_most(&self, index: &Index) -> Option<&LimitShare> {
+        let limit = self.announced_most.as_ref()?;
+        let mut first: Option<&str> = None;
+        let mut is_other = |namespace| *first.get_or_insert(namespace) != namespace;
+        let waits_or_runs = index
+            .classes()
+            .iter()
+            .any(|(_, class)| self.select(class) && is_other(class.namespace.as_str()));
+        let several = waits_or_runs
+            || index.announcements().any(|(_, announcement)| {
+                let mut pods = announcement.pods.iter();
+                pods.any(|pods| self.select(&pods.class) && is_other(pods.class.namespace.as_str()))
+            });
+        several.then_some(limit)
     }
 
     /// Iterates over the keys of the pod labels that the policy reads.

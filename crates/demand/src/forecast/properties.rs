@@ -107,6 +107,7 @@ fn outlooks_of(
             arrivals: vec![(0, pods)],
             gangs: vec![],
             tiers: vec![],
+            namespaces: vec![],
             rollout_percent: None,
         });
         let free = Resources { cpu_millis: 5_000, ..Resources::UNLIMITED };

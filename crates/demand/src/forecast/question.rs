@@ -49,12 +49,15 @@ pub struct BucketOutlook {
     pub reason: Reason,
     /// The expert that made this forecast. `None` where no ensemble chose among experts.
     pub carrier: Option<Carrier>,
+    /// The share of the headroom that stands, in [0, 1]: less than 1 where the namespaces from which
+    /// the forecast was learnt may have less, or submit no more.
+    pub share: f64,
 }
 
 impl BucketOutlook {
     /// An outlook without a carrier. Its headroom is the quantile that the prices imply.
     pub fn new(new_nodes: Distribution, reason: Reason) -> Self {
-        Self { new_nodes, gangs: Vec::new(), reason, carrier: None }
+        Self { new_nodes, gangs: Vec::new(), reason, carrier: None, share: 1.0 }
     }
 
     /// No new nodes, because the history is too short.
@@ -65,9 +68,15 @@ impl BucketOutlook {
     /// Returns the headroom in nodes.
     ///
     /// The headroom is the quantile of the carrier, or the largest count where the carrier has no
-    /// quantile. Without a carrier it is `quantile`, that of [`placeholders::Prices`].
+    /// quantile. Without a carrier it is `quantile`, that of [`placeholders::Prices`]. Of it, `share`
+    /// stands, rounded up.
     pub fn headroom(&self, quantile: f64) -> u64 {
-        self.new_nodes.quantile(self.level(quantile))
+        let whole = self.new_nodes.quantile(self.level(quantile));
+        if self.share >= 1.0 {
+            return whole;
+        }
+        // Counts of nodes are far below 2^53. A rounding error adds no node.
+        (whole as f64 * self.share.max(0.0) - 1e-6).ceil() as u64
     }
 
     /// Returns the sizes of the virtual instances that the headroom should contain, in instances,

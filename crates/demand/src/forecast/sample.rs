@@ -45,6 +45,7 @@ pub fn tick(minute: i64, buckets: Vec<BucketTick>) -> Tick {
         arrivals: vec![],
         gangs: vec![],
         tiers: vec![],
+        namespaces: vec![],
         rollout_percent: None,
     }
 }

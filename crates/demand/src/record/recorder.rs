@@ -12,7 +12,7 @@ use embedder::{BucketId, Catalog, Room, Shape, VirtualInstance};
 use super::arrivals::Arrivals;
 use super::shape_table::room_for;
 use super::shapes::Shapes;
-use super::tick::{BucketTick, ShapeId, Tick, TierArrivals};
+use super::tick::{BucketTick, NamespaceArrivals, ShapeId, Tick, TierArrivals};
 
 /// Makes ticks from the observations between them.
 #[derive(Clone)]
@@ -25,6 +25,9 @@ pub struct Recorder {
     gangs: BTreeMap<VirtualInstance, u64>,
     /// Pods submitted since the last tick that belong to a tier, by bucket and tier.
     tiers: BTreeMap<(BucketId, String), u64>,
+    /// What was submitted since the last tick, in thousandths of an instance, by bucket and
+    /// namespace.
+    namespaces: BTreeMap<(BucketId, String), u64>,
     /// The maximum of present demand since the last tick, by bucket.
     demand_max: Vec<u64>,
     /// Pods that started since the last tick, by bucket.
@@ -61,6 +64,7 @@ impl Recorder {
             arrivals: Arrivals::default(),
             gangs: BTreeMap::new(),
             tiers: BTreeMap::new(),
+            namespaces: BTreeMap::new(),
             demand_max: vec![0; catalog.len()],
             starts: vec![PodStarts::default(); catalog.len()],
             last_tick: None,
@@ -104,6 +108,20 @@ impl Recorder {
         if let Some(bucket) = buckets.and_then(|fitting| fitting.ok()?.first()) {
             let pods = self.tiers.entry((bucket, tier.to_owned())).or_default();
             *pods = pods.saturating_add(count);
+        }
+    }
+
+    /// Counts `count` submitted pods of a shape of a namespace, in addition to [`Self::arrived`].
+    /// Pods that fit no bucket are left out, and those of further namespaces once a tick has
+    /// [`NAMESPACES_MAX`].
+    pub fn namespace_arrived(&mut self, namespace: &str, shape: &Shape, count: u64) {
+        let bucket = self.catalog.buckets_for(shape).ok().and_then(|fitting| fitting.first());
+        let Some(id) = bucket else { return };
+        let fit = self.catalog.buckets()[id].allocatable.holds(shape.requests).max(1);
+        let key = (id, namespace.to_owned());
+        if self.namespaces.len() < NAMESPACES_MAX || self.namespaces.contains_key(&key) {
+            let millis = self.namespaces.entry(key).or_default();
+            *millis = millis.saturating_add(count.saturating_mul(1_000).div_ceil(fit));
         }
     }
 
@@ -180,9 +198,23 @@ impl Recorder {
         let gangs = std::mem::take(&mut self.gangs).into_iter().collect();
         let tiers = std::mem::take(&mut self.tiers).into_iter();
         let tiers = tiers.map(|((bucket, tier), pods)| TierArrivals { bucket, tier, pods });
-        let (room, tiers) = (room.to_vec(), tiers.collect());
-        let rollout_percent = None;
-        Tick { time, buckets, room, first_seen, arrivals, gangs, tiers, rollout_percent }
+        let namespaces = std::mem::take(&mut self.namespaces).into_iter();
+        let namespaces = namespaces.map(|((bucket, namespace), millis)| NamespaceArrivals {
+            bucket,
+            namespace,
+            millis,
+        });
+        Tick {
+            time,
+            buckets,
+            room: room.to_vec(),
+            first_seen,
+            arrivals,
+            gangs,
+            tiers: tiers.collect(),
+            namespaces: namespaces.collect(),
+            rollout_percent: None,
+        }
     }
 
     /// Takes over the observations since the last tick of a recorder of the same buckets, which may
@@ -202,6 +234,7 @@ impl Recorder {
         }
         self.gangs.clone_from(&predecessor.gangs);
         self.tiers.clone_from(&predecessor.tiers);
+        self.namespaces.clone_from(&predecessor.namespaces);
         self.starts.clone_from(&predecessor.starts);
         self.demand(predecessor.demand_max.iter().copied());
     }
@@ -221,6 +254,10 @@ impl Recorder {
 /// history.
 const GANG_SIZES_MAX: usize = 1_000;
 
+/// The largest number of pairs of a bucket and a namespace in a tick. The limit bounds the length of
+/// a line of the history.
+const NAMESPACES_MAX: usize = 1_000;
+
 #[cfg(test)]
 mod tests {
     use chrono::TimeDelta;
@@ -238,6 +275,7 @@ mod tests {
         let id = before.intern(&shape(1_000)).unwrap();
         before.arrived(id, 3);
         before.tier_arrived("production", id, 2);
+        before.namespace_arrived("jobs", &shape(1_000), 2);
         before.gang_arrived(VirtualInstance { bucket: 0, instances: 4 });
         before.started(0, PodStarts { hidden: 5, waited: 6 });
         before.demand(vec![7; catalog.len()]);
@@ -251,6 +289,9 @@ mod tests {
         assert_eq!(tick.arrivals, [(numbered, 3)]);
         assert_eq!(tick.gangs, [(VirtualInstance { bucket: 0, instances: 4 }, 1)]);
         assert_eq!(tick.tiers.iter().map(|tier| tier.pods).collect::<Vec<_>>(), [2]);
+        let filled =
+            2_000_u64.div_ceil(catalog.buckets()[0].allocatable.holds(testkit::cpus(1_000)));
+        assert_eq!(tick.namespaces.iter().map(|of| of.millis).collect::<Vec<_>>(), [filled]);
         let BucketTick { demand_max, pods_hidden, pods_waited, .. } = tick.buckets[0];
         assert_eq!((demand_max, pods_hidden, pods_waited), (7, 5, 6));
         // The next tick begins anew.

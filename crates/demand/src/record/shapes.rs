@@ -14,8 +14,10 @@ use super::tick::ShapeId;
 /// otherwise fill the memory.
 const SHAPES_MAX: usize = 10_000;
 
-/// From this number of shapes on, the CPU and the memory of new ones are rounded down.
-const EXACT_MAX: usize = SHAPES_MAX / 2;
+/// From these numbers of shapes on, the CPU and the memory of new ones are rounded down to this many
+/// leading bits. Two bits leave about a hundred amounts of each, so new sizes still count after
+/// thousands that were used once.
+const ROUNDED: [(usize, u32); 2] = [(3 * SHAPES_MAX / 4, 2), (SHAPES_MAX / 2, 6)];
 
 /// The shapes of one process, each with its [`ShapeId`].
 ///
@@ -34,17 +36,19 @@ impl Shapes {
     /// limit of 10,000 shapes is reached.
     ///
     /// From 5,000 shapes on, the CPU and the memory of a new one are rounded down by less than
-    /// 1/32, so that requests that differ a little share a shape. A smaller shape fits each node
-    /// that the exact one fits.
+    /// 1/32, and from 7,500 on by less than a third, so that requests that differ a little share a
+    /// shape. A smaller shape fits each node that the exact one fits.
     pub fn intern(&mut self, shape: &Shape) -> Option<(ShapeId, bool)> {
         let mut shape = canonical(shape);
         if let Some(id) = self.ids.get(&shape) {
             return Some((*id, false));
         }
-        if self.by_id.len() >= EXACT_MAX {
-            shape.requests.cpu_millis = rounded_down(shape.requests.cpu_millis);
-            shape.requests.memory_bytes = rounded_down(shape.requests.memory_bytes);
-            shape.requests.ephemeral_bytes = rounded_down(shape.requests.ephemeral_bytes);
+        let rounded = ROUNDED.into_iter().find(|(from, _)| self.by_id.len() >= *from);
+        if let Some((_, bits)) = rounded {
+            let requests = &mut shape.requests;
+            requests.cpu_millis = rounded_down(requests.cpu_millis, bits);
+            requests.memory_bytes = rounded_down(requests.memory_bytes, bits);
+            requests.ephemeral_bytes = rounded_down(requests.ephemeral_bytes, bits);
             if let Some(id) = self.ids.get(&shape) {
                 return Some((*id, false));
             }
@@ -86,16 +90,21 @@ impl Shapes {
         self.by_id.len()
     }
 
+    /// Whether there are as many shapes as there may be, so that a new one has no number.
+    pub fn is_full(&self) -> bool {
+        self.by_id.len() >= SHAPES_MAX
+    }
+
     /// Whether there is no shape.
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
 }
 
-/// The number with its six leading bits only.
-fn rounded_down(number: u64) -> u64 {
+/// The number with only this many leading bits.
+fn rounded_down(number: u64, leading: u32) -> u64 {
     let bits = u64::BITS - number.leading_zeros();
-    let cut = bits.saturating_sub(6);
+    let cut = bits.saturating_sub(leading);
     number >> cut << cut
 }
 
@@ -127,7 +136,7 @@ mod tests {
             Some((0, false)),
             "the kind is ignored for a shape without accelerators"
         );
-        for cpu_millis in 1..EXACT_MAX as u64 {
+        for cpu_millis in 1..ROUNDED[1].0 as u64 {
             assert!(shapes.intern(&shape(10 + cpu_millis, "x")).is_some_and(|(_, new)| new));
         }
         assert_eq!(shapes.intern(&shape(11, "x")), Some((1, false)));
@@ -135,11 +144,18 @@ mod tests {
         let (id, is_new) = shapes.intern(&shape(16_895, "x")).unwrap();
         assert!(is_new && shapes.get(id).is_some_and(|of| of.requests.cpu_millis == 16_384));
         assert_eq!(shapes.intern(&shape(16_500, "x")), Some((id, false)));
-        for exponent in 0..SHAPES_MAX as u64 {
-            shapes.intern(&Shape::new(
-                Resources { accelerators: 1 + exponent, ..Resources::default() },
-                AcceleratorKind::new("x"),
-            ));
+        let gpus = |accelerators| {
+            let requests = Resources { accelerators, ..Resources::default() };
+            Shape::new(requests, AcceleratorKind::new("x"))
+        };
+        while shapes.len() < ROUNDED[0].0 {
+            shapes.intern(&gpus(1 + shapes.len() as u64));
+        }
+        // 24,575 millicores and fewer, down to 16,384, share a shape from now on.
+        assert_eq!(shapes.intern(&shape(24_575, "x")), Some((id, false)));
+        assert!(!shapes.is_full());
+        while !shapes.is_full() {
+            shapes.intern(&gpus(1 + shapes.len() as u64));
         }
         assert_eq!(shapes.intern(&shape(1_000_000, "x")), None);
         assert_eq!((shapes.len(), shapes.is_empty()), (SHAPES_MAX, false));

@@ -23,6 +23,9 @@ pub struct Tick {
     pub gangs: Vec<(VirtualInstance, u64)>,
     /// Of the pods in `arrivals`, those that belong to a tier, by bucket and tier.
     pub tiers: Vec<TierArrivals>,
+    /// What each namespace submitted since the last tick, by bucket and namespace. Empty where
+    /// namespaces are not known, as in job logs.
+    pub namespaces: Vec<NamespaceArrivals>,
     /// The percentage of the headroom that the rollout of the policy let stand. Absent if all of it
     /// stood.
     pub rollout_percent: Option<u8>,
@@ -38,6 +41,18 @@ pub struct TierArrivals {
     pub tier: String,
     /// The number of pods.
     pub pods: u64,
+}
+
+/// The pods of a namespace that were submitted since the last tick and for which a new instance
+/// would be of this bucket.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NamespaceArrivals {
+    /// The index of the bucket in the catalog.
+    pub bucket: BucketId,
+    /// The name of the namespace.
+    pub namespace: String,
+    /// The instances that the pods fill, in thousandths of an instance.
+    pub millis: u64,
 }
 
 /// The record of one bucket at a tick, in instances, except the pods that started.

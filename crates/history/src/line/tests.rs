@@ -37,6 +37,7 @@ fn a_line_has_the_documented_format() {
         arrivals: vec![(0, 3), (1, 1), (2, 2), (3, 9)],
         gangs: vec![],
         tiers: vec![TierArrivals { bucket: 0, tier: "production".into(), pods: 2 }],
+        namespaces: vec![NamespaceArrivals { bucket: 2, namespace: "jobs".into(), millis: 1_500 }],
         rollout_percent: Some(50),
     };
     let extras = [BucketExtras { headroom: 2, placeholders: 1 }];
@@ -71,6 +72,7 @@ fn a_line_has_the_documented_format() {
                 "demand": 2, "demand_max": 3, "announced": 0, "headroom": 0, "placeholders": 0, "ready": 0, "pods_hidden": 0, "pods_waited": 0,
                 "room": { "accelerators=2,cpu_millis=500,pods=1;kind=nvidia.com/gpu": 1 },
                 "arrivals": { "accelerators=2,cpu_millis=500,pods=1;kind=nvidia.com/gpu": 2 },
+                "namespaces": { "jobs": 1500 },
             },
         },
         "launches": [
@@ -204,8 +206,10 @@ proptest! {
             let time = at(0, u32::try_from(minute).unwrap());
             let tiers = arrivals.iter().take(1).map(|(_, pods)| TierArrivals { bucket: 1, tier: "batch".into(), pods: *pods });
             let tiers = tiers.collect();
+            let namespaces = arrivals.iter().take(1).map(|(_, pods)| NamespaceArrivals { bucket: 0, namespace: "jobs".into(), millis: *pods });
+            let namespaces = namespaces.collect();
             let rollout_percent = (minute % 2 == 0).then_some(25);
-            let tick = Tick { time, buckets: buckets.into(), room, first_seen, arrivals, gangs: vec![], tiers, rollout_percent };
+            let tick = Tick { time, buckets: buckets.into(), room, first_seen, arrivals, gangs: vec![], tiers, namespaces, rollout_percent };
 
             let line = Line::new("p", &tick, &[], vec![], &catalog, &writer);
             let read = Line::parse(line.text().unwrap().as_bytes()).unwrap();

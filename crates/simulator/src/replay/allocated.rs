@@ -118,6 +118,7 @@ pub fn snapshot(time: i64, present: &[u64]) -> Tick {
         arrivals: vec![],
         gangs: vec![],
         tiers: vec![],
+        namespaces: vec![],
         rollout_percent: None,
     }
 }

@@ -71,6 +71,24 @@ async fn transcript(text: &str) -> anyhow::Result<String> {
     Ok(transcript)
 }
 
+/// Each pod requests another number of GPUs, so no sizes are rounded to one.
+#[tokio::test]
+async fn too_many_sizes_of_pods_are_reported() {
+    let mut cluster = Cluster::new();
+    let lines = [
+        "groups {g: {type: g4dn.xlarge, max: 2}}".to_owned(),
+        "policy {mode: Observe, tick: 10s}".to_owned(),
+        "turn".to_owned(),
+    ];
+    let pods = (1..=10_001).map(|n| format!("pod p{n} {{cpu: 1, nvidia.com/gpu: {n}}}"));
+    for line in lines.into_iter().chain(pods) {
+        cluster.step(Step::parse(&line).unwrap()).await.unwrap();
+    }
+    let done = cluster.step(Step::parse("wait 20s").unwrap()).await.unwrap();
+    let reported = done.iter().any(|line| line.contains("ShapesFull"));
+    assert!(reported, "{done:?}");
+}
+
 #[tokio::test]
 async fn each_scenario_has_its_transcript() {
     let mut files: Vec<PathBuf> =

@@ -114,10 +114,10 @@ impl PolicyController {
         let stands =
             buckets.iter().fold(0, |sum: u64, id| sum.saturating_add(standing.placeholders(*id)));
         let most = match yielding {
-            Yield::Shed(nodes, groups) => {
+            Yield::Shed(shed, groups) => {
                 let before = self.stood.take().filter(|(of, _)| of == groups);
                 let (_, stood) = self.stood.insert(before.unwrap_or((Arc::clone(groups), stands)));
-                stood.saturating_sub(*nodes).min(stands)
+                stood.saturating_sub(shed.of(*stood)).min(stands)
             }
             Yield::Hold(_) | Yield::No => {
                 self.stood = None;
@@ -157,6 +157,15 @@ impl PolicyController {
         }
         let turn = control.turn(observed, &settings.policy);
         let weights = (0..of.catalog.len()).map(|bucket| control.weights(bucket)).collect();
+        if control.shapes().is_full() {
+            let sizes = control.shapes().len();
+            faults.add(
+                Cause::ShapesFull,
+                format!(
+                    "pods have {sizes} different sizes; pods of further sizes are not learnt, so give the pods of a job equal requests"
+                ),
+            );
+        }
         for fault in control.faults() {
             faults.add(Cause::Model, format!("{} is not used: {fault}", config.model));
         }

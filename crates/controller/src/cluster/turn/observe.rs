@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::GIVE_UP;
 use chrono::{DateTime, TimeDelta, Utc};
-use control::{Observed, TierArrival};
+use control::{NamespaceArrival, Observed, TierArrival};
 use demand::record::PodStarts;
 use embedder::{Bucket, BucketId, Gang, PodRequest, Shape, VirtualInstance, virtual_instance};
 use history::{EndedLaunch, LaunchEnd};
@@ -81,7 +81,7 @@ impl PolicyController {
                 .unwrap_or(context.config.launch_seconds)
         };
         let latencies = |bucket: &embedder::Bucket| bucket.groups.iter().map(latency).collect();
-        let Arrivals { pods, tiers, gangs } = arrivals;
+        let Arrivals { pods, tiers, namespaces, gangs } = arrivals;
         let observation = Observation {
             blind,
             observed: Observed {
@@ -92,6 +92,7 @@ impl PolicyController {
                 ready: seen.ready.iter().map(|groups| groups.iter().sum()).collect(),
                 arrivals: pods,
                 tiers,
+                namespaces,
                 gangs,
                 starts,
             },
@@ -225,6 +226,7 @@ impl PolicyController {
             let shape = self.view.shape(class, offers, workloads);
             let tier = workloads.tier(class);
             arrivals.tiers.extend(tier.map(|name| (name.to_owned(), shape.clone(), *count)));
+            arrivals.namespaces.push((class.namespace.clone(), shape.clone(), *count));
             arrivals.pods.push((shape, *count));
         }
         let announced = announced_first.into_iter().map(|(_, gang)| gang);
@@ -250,6 +252,8 @@ struct Arrivals {
     pods: Vec<(Shape, u64)>,
     /// The pods that belong to a tier.
     tiers: Vec<TierArrival>,
+    /// The pods by namespace.
+    namespaces: Vec<NamespaceArrival>,
     /// The virtual instances of the gangs that are larger than an instance.
     gangs: Vec<VirtualInstance>,
 }

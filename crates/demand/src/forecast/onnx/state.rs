@@ -257,6 +257,7 @@ mod tests {
             arrivals: vec![(0, at % 3)],
             gangs: vec![],
             tiers: vec![],
+            namespaces: vec![],
             rollout_percent: None,
         }
     }
