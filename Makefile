@@ -72,7 +72,7 @@ BINARY ?=
 OUT ?= out/release
 TAG ?=
 
-.PHONY: help build test check check-models book reference chart-readme instance-types test-models fuzz bench soak property worlds reality demo-cluster train evaluate image release reproducible control-plane tools models-python
+.PHONY: help build test check check-models book reference chart-readme instance-types test-models fuzz bench soak property worlds real-worlds reality demo-cluster train evaluate image release reproducible control-plane tools models-python
 .NOTPARALLEL:
 
 help: ## print this list
@@ -131,6 +131,10 @@ soak: control-plane $(MODELS_INSTALLED) ## let jobs come and go for MINUTES=10 o
 property: control-plane ## compare random workloads on a real API server with what is counted, for MINUTES=5, from SEED=n
 	cargo build --workspace --all-features --locked
 	MINUTES=$(MINUTES) SEED=$(SEED) cargo test --workspace --all-features --locked --test property -- --nocapture --test-threads 1
+
+real-worlds: control-plane ## run random steps on a real control plane for MINUTES=10, from SEED=n, and check each second what must hold
+	cargo build --workspace --all-features --locked
+	MINUTES=$(MINUTES) SEED=$(SEED) cargo test --workspace --all-features --locked --test placeholders random_worlds -- --nocapture
 
 worlds: ## run random steps of a cluster without a control plane, in WORLDS=100000 worlds, and check what must hold after each turn
 	WORLDS=$(WORLDS) cargo test --package controller --all-features --locked --lib random_worlds

@@ -39,6 +39,7 @@ mod quantity;
 pub mod schemas;
 pub mod stepped_clock;
 pub mod wait;
+pub mod workloads;
 
 use std::process::{Command, Output};
 

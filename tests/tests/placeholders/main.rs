@@ -23,3 +23,4 @@ mod templates;
 mod warming;
 mod watches;
 mod world;
+mod worlds;

@@ -11,9 +11,9 @@ use kube::api::{Patch, PatchParams, PropagationPolicy};
 use serde_json::{Value, json};
 use tests::control_plane::{ControlPlane, Options};
 use tests::wait;
+use tests::workloads::{CLUSTER, Generator, Workload};
 use tokio::time::Instant;
 
-use super::workloads::{CLUSTER, Generator, Workload};
 use super::{length, seed};
 
 /// The longest wait for what the controller observes.

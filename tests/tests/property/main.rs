@@ -8,7 +8,6 @@
 
 mod admission;
 mod placement;
-mod workloads;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

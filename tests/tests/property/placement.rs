@@ -19,9 +19,9 @@ use tests::joiner::{Joiner, JoinerSettings};
 use tests::moto::Moto;
 use tests::node_group::NodeGroup;
 use tests::wait;
+use tests::workloads::{CLUSTER, Generator, Workload};
 use tokio::time::Instant;
 
-use super::workloads::{CLUSTER, Generator, Workload};
 use super::{length, seed};
 
 /// The longest wait for nodes and pods of a round, long enough for a loaded machine.

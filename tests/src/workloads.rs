@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 /// The objects that add to pods: priorities, runtime classes, and one namespace for each kind of
 /// addition.
-pub(crate) const CLUSTER: &str = "
+pub const CLUSTER: &str = "
 {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 1000}
 ---
 {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: modest}, value: 7, preemptionPolicy: Never}
@@ -42,20 +42,24 @@ pub(crate) const CLUSTER: &str = "
 ";
 
 /// The namespaces of [`CLUSTER`].
-const NAMESPACES: [&str; 4] = ["plain", "defaults", "limits", "selecting"];
+pub const NAMESPACES: [&str; 4] = ["plain", "defaults", "limits", "selecting"];
 
 /// A random workload: a Job of pods of one template.
 #[derive(Debug, Clone)]
-pub(crate) struct Workload {
-    pub(crate) name: String,
-    pub(crate) namespace: String,
-    pub(crate) pods: u64,
-    pub(crate) template: Value,
+pub struct Workload {
+    /// The name of the Job.
+    pub name: String,
+    /// The namespace of the Job.
+    pub namespace: String,
+    /// The number of pods.
+    pub pods: u64,
+    /// The template of the pods.
+    pub template: Value,
 }
 
 impl Workload {
     /// The Job, suspended.
-    pub(crate) fn job(&self) -> Value {
+    pub fn job(&self) -> Value {
         json!({
             "apiVersion": "batch/v1", "kind": "Job",
             "metadata": {"name": self.name, "namespace": self.namespace},
@@ -67,7 +71,7 @@ impl Workload {
     }
 
     /// A pod of the template.
-    pub(crate) fn pod(&self) -> Value {
+    pub fn pod(&self) -> Value {
         json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {
@@ -80,13 +84,14 @@ impl Workload {
 }
 
 /// Makes random workloads, the same for the same seed.
-pub(crate) struct Generator {
+pub struct Generator {
     random: Pcg64Mcg,
     made: u64,
 }
 
 impl Generator {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// A generator that begins with a seed.
+    pub fn new(seed: u64) -> Self {
         Self { random: Pcg64Mcg::seed_from_u64(seed), made: 0 }
     }
 
@@ -98,7 +103,8 @@ impl Generator {
         &of[self.random.random_range(0..of.len())]
     }
 
-    pub(crate) fn workload(&mut self) -> Workload {
+    /// The next workload.
+    pub fn workload(&mut self) -> Workload {
         self.made += 1;
         let name = format!("w{}", self.made);
         let namespace = (*self.one(&NAMESPACES)).to_owned();
