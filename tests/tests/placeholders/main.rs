@@ -2,6 +2,7 @@
 //! emulated AWS, and the controller with the permissions of its chart.
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod alerts;
 mod announced;
 mod buffers;
 mod chart;

@@ -24,7 +24,7 @@ const VALID: [&str; 7] = [
 /// Specifications that the API server accepts and the controller does not.
 const INVALID: [&str; 2] = [
     "{mode: Act, tick: 10s, limits: {placeholders: 5}, forecast: {method: expression, expression: 'nodes +'}}",
-    "{mode: Act, tick: 10s, limits: {placeholders: 5}, forecast: {method: expression}}",
+    "{mode: Act, tick: 10s, limits: {placeholders: 5}, forecast: {method: expression, expression: 'unknown * 2'}}",
 ];
 
 /// What the network between the controller and the API server does.
