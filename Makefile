@@ -11,10 +11,12 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Tools that are built from source, at pinned versions.
 CARGO_DENY_VERSION := 0.20.2
 MDBOOK_VERSION := 0.5.4
+CARGO_MUTANTS_VERSION := 27.1.0
 TOOLS := target/tools
 DENY := $(TOOLS)/bin/cargo-deny
 # The version is part of the name, so that a new version is built.
 MDBOOK := $(TOOLS)/mdbook-$(MDBOOK_VERSION)/bin/mdbook
+MUTANTS := $(TOOLS)/mutants-$(CARGO_MUTANTS_VERSION)/bin/cargo-mutants
 
 # Without optimisation, both tools are built in less than five minutes of CPU time. The book then
 # takes less than a second, and the check of the dependencies four seconds instead of two.
@@ -72,7 +74,7 @@ BINARY ?=
 OUT ?= out/release
 TAG ?=
 
-.PHONY: help build test check check-models book reference chart-readme instance-types test-models fuzz bench soak property worlds real-worlds reality demo-cluster train evaluate image release reproducible control-plane tools models-python
+.PHONY: help build test check check-models book reference chart-readme instance-types test-models fuzz bench soak property worlds real-worlds mutants reality demo-cluster train evaluate image release reproducible control-plane tools models-python
 .NOTPARALLEL:
 
 help: ## print this list
@@ -139,6 +141,10 @@ real-worlds: control-plane ## run random steps on a real control plane for MINUT
 worlds: ## run random steps of a cluster without a control plane, in WORLDS=100000 worlds, and check what must hold after each turn
 	WORLDS=$(WORLDS) cargo test --package controller --all-features --locked --lib random_worlds
 
+mutants: $(MUTANTS) ## mutate control, placeholders and the gathering of demand, and print the mutants that no test of their crate notices (hours)
+	$(MUTANTS) mutants --package control --package placeholders --package controller --output $(TARGET)/mutants \
+	--file 'crates/control/src/**' --file 'placeholders/src/**' --file 'crates/controller/src/cluster/gather*' --file 'crates/controller/src/cluster/gather/**'
+
 reality: control-plane ## run the trace of the simulator's test in real time, with each autoscaler, with and without Prophet on RUNS=3 real control planes each, and print both sides
 	cargo build --workspace --all-features --locked
 	RUNS=$(RUNS) cargo test --workspace --all-features --locked --test placeholders reality -- --ignored --nocapture --test-threads 1
@@ -189,6 +195,9 @@ $(DENY):
 $(AXE): tests/axe
 	@mkdir -p $(@D)
 	tests/axe $@
+
+$(MUTANTS):
+	$(INSTALL) cargo-mutants --version $(CARGO_MUTANTS_VERSION) --root $(TOOLS)/mutants-$(CARGO_MUTANTS_VERSION)
 
 $(MDBOOK):
 	$(INSTALL) mdbook --version $(MDBOOK_VERSION) --no-default-features --root $(TOOLS)/mdbook-$(MDBOOK_VERSION)

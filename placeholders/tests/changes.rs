@@ -1,5 +1,5 @@
 //! Tests of the writes that lead from the standing placeholders to the planned ones.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,7 +94,10 @@ fn a_stranded_placeholder_is_replaced_and_stays_until_its_node_goes() {
     check(2, Some("bbh"), None, &["new to 2"]);
     // The node is usable again.
     check(2, Some("bbb"), None, &["new to 2"]);
-    check(0, Some("s"), None, &["new to 0"]);
+    // It would be replaced in the next turn, if it were deleted.
+    check(0, Some("s"), None, &[]);
+    check(0, Some("bs"), None, &["new to 1"]);
+    check(0, Some("b"), None, &["new to 0"]);
     check(1, None, Some("bs"), &["old to 0"]);
     check(4, None, Some("bbbs"), &["new to 1"]);
 }
@@ -107,9 +110,41 @@ fn old_placeholders_are_deleted_before_new_ones_are_created() {
     check(4, Some("pp"), Some("bb"), &[]);
     check(4, Some("bb"), Some("bb"), &["old to 0"]);
     check(4, Some("bbbb"), Some(""), &["delete old"]);
+    check(4, Some("bb"), Some("bbbb"), &["old to 0"]);
     // A pending placeholder of the old template occupies no node, so it is removed at once.
     check(4, None, Some("bppp"), &["old to 0"]);
     check(1, None, Some("bbb"), &["old to 0"]);
+}
+
+#[test]
+fn of_two_old_templates_as_many_stay_as_of_one() {
+    let (new, older, oldest) = (template("new"), template("older"), template("oldest"));
+    let sets = [set(&older, "bbb"), set(&oldest, "bbb")];
+    let changes = changes(&new, 4, &sets);
+    let scaled: Vec<String> = described(&changes, &new);
+    // Four stay but for the two that are replaced at once.
+    assert_eq!(scaled, ["old to 2", "old to 0"]);
+}
+
+#[test]
+fn an_old_replica_set_is_deleted_once_it_wants_no_pods_and_has_none() {
+    let (new, old) = (template("new"), template("old"));
+    let is_being_made = StandingSet { replicas: 2, ..set(&old, "") };
+    assert_eq!(described(&changes(&new, 0, &[is_being_made]), &new), ["old to 0"]);
+    let ends = StandingSet { replicas: 0, ..set(&old, "b") };
+    assert_eq!(described(&changes(&new, 0, &[ends]), &new), [""; 0]);
+    let gone = StandingSet { replicas: 0, ..set(&old, "") };
+    assert_eq!(described(&changes(&new, 0, &[gone]), &new), ["delete old"]);
+}
+
+#[test]
+fn only_the_gate_of_prophet_is_lifted() {
+    let new = template("new");
+    let mut standing = set(&new, "h");
+    standing.pods[0].gates.push("example.com/other".into());
+    let changes = changes(&new, 1, &[standing]);
+    let [Change::Lift { gates, .. }] = &changes[..] else { panic!("{changes:?}") };
+    assert_eq!(*gates, ["example.com/other"]);
 }
 
 /// Applies changes as the controllers of Kubernetes would.

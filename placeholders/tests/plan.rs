@@ -834,6 +834,12 @@ fn groups_of_several_buckets_share_a_limit() {
     // Standing placeholders keep their part, also those of a later bucket.
     check_shared((4, 4), standing(0, 0, 1), 20, &policy, ([1, 3], 1));
     check_shared((12, 0), standing(0, 0, 0), 8, &policy, ([2, 6], 0));
+    // What the first bucket receives is no longer left to the second one.
+    check_shared((2, 4), standing(0, 0, 0), 36, &policy, ([1, 1], 2));
+    check_shared((0, 4), standing(0, 0, 0), 36, &policy, ([0, 0], 2));
+    // The target of the first bucket keeps one of its two standing placeholders in the limit.
+    check_shared((1, 4), standing(2, 0, 0), 20, &policy, ([1, 0], 1));
+    check_shared((2, 4), standing(2, 0, 0), 16, &policy, ([2, 0], 0));
 }
 
 #[test]
