@@ -1,5 +1,5 @@
 //! Tests of the writes that lead from the standing placeholders to the planned ones.
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,4 @@
 //! The control of one policy, turn by turn.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use chrono::{DateTime, TimeDelta, Utc};
 use control::{Control, Observed};

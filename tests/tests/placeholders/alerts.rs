@@ -95,11 +95,11 @@ fn fires(name: &str, scrapes: &[String]) -> bool {
     let output =
         promtool.args(["test", "rules", "alerts.yaml"]).current_dir(folder.path()).output();
     let output = output.unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr);
     // The test expects no alert, so it fails by an alert, and by nothing else.
-    let fired = text.contains("got:") && text.contains(name);
-    assert!(output.status.success() != fired, "{text}\n{test}");
+    let fired = printed.contains("got:") && printed.contains(name);
+    assert!(output.status.success() != fired, "{printed}\n{test}");
     fired
 }
 

@@ -101,10 +101,10 @@ impl View {
         let batch: Vec<bool> = selected(index, workloads);
         self.occupancy(index, offers, &batch, &mut seen);
         seen.standing.shared = self.shared_limits(index, offers, &seen.standing);
-        let mut share = AnnouncedShare::new(workloads.announced_most(index), &offers.catalog);
-        self.waiting(index, offers, workloads, (&batch, &mut share), &mut seen);
+        let mut counted = AnnouncedShare::new(workloads.announced_most(index), &offers.catalog);
+        self.waiting(index, offers, workloads, (&batch, &mut counted), &mut seen);
         let window = (now, lead_seconds);
-        self.announced(index, offers, workloads, (window, &mut share), &mut seen);
+        self.announced(index, offers, workloads, (window, &mut counted), &mut seen);
         seen.tiers = tiers(index, workloads);
         seen
     }
@@ -246,7 +246,7 @@ impl View {
         index: &Index,
         offers: &Offers,
         workloads: &Workloads,
-        (batch, share): (&[bool], &mut AnnouncedShare<'_>),
+        (batch, counted): (&[bool], &mut AnnouncedShare<'_>),
         seen: &mut Seen,
     ) {
         let mut gangs: BTreeMap<(Key, u64), Vec<PodRequest>> = BTreeMap::new();
@@ -284,7 +284,7 @@ impl View {
                 match (gang(index, class), unfit) {
                     (Some(gang), _) => gangs.entry(gang).or_default().push(request),
                     (None, None) => {
-                        let count = share.admit(&class.namespace, &request);
+                        let count = counted.admit(&class.namespace, &request);
                         seen.hold_back(HeldBack::NamespaceShare, gated - count);
                         if count > 0 {
                             seen.cluster.announced.push(PodRequest { count, ..request });
@@ -294,7 +294,7 @@ impl View {
                 }
             }
         }
-        self.gangs(gangs, share, seen);
+        self.gangs(gangs, counted, seen);
         // Classes that differ only in what the scheduler does not read, such as the namespace, have
         // one shape.
         let pending = &mut seen.cluster.pending;
@@ -313,7 +313,7 @@ impl View {
     fn gangs(
         &mut self,
         gangs: BTreeMap<(Key, u64), Vec<PodRequest>>,
-        share: &mut AnnouncedShare<'_>,
+        counted: &mut AnnouncedShare<'_>,
         seen: &mut Seen,
     ) {
         let before = std::mem::take(&mut self.whole);
@@ -324,7 +324,7 @@ impl View {
                 seen.hold_back(HeldBack::PartOfGang, pods);
                 continue;
             }
-            if share.admits_gang(&group.namespace, &requests) {
+            if counted.admits_gang(&group.namespace, &requests) {
                 seen.cluster.gangs.push(Gang { requests });
             } else {
                 seen.hold_back(HeldBack::NamespaceShare, pods);
@@ -338,7 +338,7 @@ impl View {
         index: &Index,
         offers: &Offers,
         workloads: &Workloads,
-        ((now, lead_seconds), share): ((i64, &[i64]), &mut AnnouncedShare<'_>),
+        ((now, lead_seconds), counted): ((i64, &[i64]), &mut AnnouncedShare<'_>),
         seen: &mut Seen,
     ) {
         let known = self.announced.take();
@@ -420,7 +420,7 @@ impl View {
                     gangs.insert(key.clone());
                 }
                 if state == WaitingState::Announced {
-                    if share.admits_gang(&key.namespace, &ours) {
+                    if counted.admits_gang(&key.namespace, &ours) {
                         seen.cluster.gangs.push(Gang { requests: ours });
                     } else {
                         seen.hold_back(HeldBack::NamespaceShare, count);
@@ -428,7 +428,7 @@ impl View {
                 }
             } else {
                 for request in ours {
-                    let count = share.admit(&key.namespace, &request);
+                    let count = counted.admit(&key.namespace, &request);
                     seen.hold_back(HeldBack::NamespaceShare, request.count - count);
                     if count > 0 {
                         seen.cluster.announced.push(PodRequest { count, ..request });

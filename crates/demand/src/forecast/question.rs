@@ -76,7 +76,13 @@ impl BucketOutlook {
             return whole;
         }
         // Counts of nodes are far below 2^53. A rounding error adds no node.
-        (whole as f64 * self.share.max(0.0) - 1e-6).ceil() as u64
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the cast saturates"
+        )]
+        let stands = (whole as f64 * self.share - 1e-6).ceil() as u64;
+        stands
     }
 
     /// Returns the sizes of the virtual instances that the headroom should contain, in instances,

@@ -130,7 +130,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
                 controller::serve::serve(args.listen, protection, health, metrics, dashboard)?;
             tracing::info!(%address, "serving health, metrics and the dashboard");
         }
-        controller.run(stopped()?).await;
+        Box::pin(controller.run(stopped()?)).await;
         // The Lease is given up after the last write.
         drop(end);
         if let Some(electing) = electing {

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
 use serde_json::Value;
-use tests::installed::{self, NAMESPACE};
+use tests::installed::{self, NAMESPACE, Prophet};
 use tokio::time::Instant;
 
 use super::super::world::{World, is_bound};
@@ -157,7 +157,7 @@ impl World {
         }
         self.bought_for_nothing(facts, free, &mut wrong).await?;
         self.faults(facts, &mut wrong).await?;
-        let log = self.prophet.as_ref().map(|prophet| prophet.log()).transpose()?;
+        let log = self.prophet.as_ref().map(Prophet::log).transpose()?;
         if log.is_some_and(|log| log.contains("panicked at")) {
             wrong.push("the controller does not panic".to_owned());
         }
@@ -242,7 +242,7 @@ impl World {
                 line.starts_with("prophet_last_tick_timestamp_seconds{") && line.contains(POLICY)
             });
             let last = line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
-            let late = super::now() - last.unwrap_or(0.0);
+            let late = super::now() as f64 - last.unwrap_or(0.0);
             if late > LATE_SECONDS {
                 wrong.push(format!(
                     "no tick is lost without a fault: the last one is {late:.0} s old"

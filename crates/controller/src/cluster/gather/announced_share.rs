@@ -35,8 +35,13 @@ impl<'a> AnnouncedShare<'a> {
         let Some(limit) = self.limit else { return request.count };
         let each = self.room_of(request);
         let counted = self.counted.entry(namespace.to_owned()).or_default();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the cast saturates"
+        )]
         let fits = |most: Option<f64>, counted: f64, each: f64| match most {
-            Some(most) if each > 0.0 => ((most - counted).max(0.0) / each + 1e-9) as u64,
+            Some(most) if each > 0.0 => ((most - counted) / each + 1e-9) as u64,
             _ => u64::MAX,
         };
         let count = request
