@@ -141,8 +141,8 @@ impl World {
         there.await.unwrap_or_else(|error| panic!("{error:#}\n{}", self.details()));
     }
 
-    /// Checks that these of [`ALERTS`] fire while a fault lasts, and no others. A line of the metrics
-    /// begins with `line` once there is the fault.
+    /// Checks that these of [`ALERTS`] fire while a fault lasts, and no others. A line of the
+    /// metrics begins with `line` once there is the fault.
     async fn check_alerts(&self, line: &str, expected: &[&str]) {
         self.wait_for_metric(line).await;
         let scrapes = self.scrape().await;

@@ -6,8 +6,8 @@
 //! waited for longer than a launch takes, and a group could still launch nodes for them, the
 //! policies give up placeholders: as many as the pods need nodes, and twice as many every minute.
 //! Doubling stops at half of the placeholders for each namespace, so that one pod that waits for
-//! something else does not remove the headroom of all others. Afterwards no policy adds placeholders
-//! for a while.
+//! something else does not remove the headroom of all others. Afterwards no policy adds
+//! placeholders for a while.
 //!
 //! Only placeholders that share a ceiling with such a group yield ([`relief`]). A pod for whose
 //! instance type the cloud provider has no capacity does not remove the placeholders of others.
@@ -387,8 +387,8 @@ mod tests {
         check(&mut yielding, &index, 40_000, &Yield::No);
     }
 
-    /// Checks how many of 10 placeholders are given up, by the nodes that the pods of each namespace
-    /// need, and after this many minutes.
+    /// Checks how many of 10 placeholders are given up, by the nodes that the pods of each
+    /// namespace need, and after this many minutes.
     #[track_caller]
     fn check_shed(needed: &[u64], minutes: u32, expected: u64) {
         let shed = Shed { needed: needed.to_vec(), doublings: minutes };

@@ -146,7 +146,8 @@ pub struct WorkloadsSpec {
     /// The largest share of `limits`, and of the limits of the operator, that is held for what one
     /// namespace submitted or announced, above 0 and at most 1, while other namespaces have batch
     /// pods, too. A namespace that submits no more is forgotten an hour after its usual gap. The
-    /// methods `ladder`, `expression` and `scheduled` do not learn from namespaces. 0.5 when absent.
+    /// methods `ladder`, `expression` and `scheduled` do not learn from namespaces. 0.5 when
+    /// absent.
     #[schemars(range(min = 0.01, max = 1.0))]
     pub namespace_share: Option<f64>,
     /// Whether the pods can use their PersistentVolumeClaims in every zone of the buckets, as with

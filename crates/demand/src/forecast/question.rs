@@ -49,8 +49,8 @@ pub struct BucketOutlook {
     pub reason: Reason,
     /// The expert that made this forecast. `None` where no ensemble chose among experts.
     pub carrier: Option<Carrier>,
-    /// The share of the headroom that stands, in [0, 1]: less than 1 where the namespaces from which
-    /// the forecast was learnt may have less, or submit no more.
+    /// The share of the headroom that stands, in [0, 1]: less than 1 where the namespaces from
+    /// which the forecast was learnt may have less, or submit no more.
     pub share: f64,
 }
 
@@ -68,8 +68,8 @@ impl BucketOutlook {
     /// Returns the headroom in nodes.
     ///
     /// The headroom is the quantile of the carrier, or the largest count where the carrier has no
-    /// quantile. Without a carrier it is `quantile`, that of [`placeholders::Prices`]. Of it, `share`
-    /// stands, rounded up.
+    /// quantile. Without a carrier it is `quantile`, that of [`placeholders::Prices`]. Of it,
+    /// `share` stands, rounded up.
     pub fn headroom(&self, quantile: f64) -> u64 {
         let whole = self.new_nodes.quantile(self.level(quantile));
         if self.share >= 1.0 {

@@ -254,8 +254,8 @@ impl Recorder {
 /// history.
 const GANG_SIZES_MAX: usize = 1_000;
 
-/// The largest number of pairs of a bucket and a namespace in a tick. The limit bounds the length of
-/// a line of the history.
+/// The largest number of pairs of a bucket and a namespace in a tick. The limit bounds the length
+/// of a line of the history.
 const NAMESPACES_MAX: usize = 1_000;
 
 #[cfg(test)]

@@ -14,9 +14,9 @@ use super::tick::ShapeId;
 /// otherwise fill the memory.
 const SHAPES_MAX: usize = 10_000;
 
-/// From these numbers of shapes on, the CPU and the memory of new ones are rounded down to this many
-/// leading bits. Two bits leave about a hundred amounts of each, so new sizes still count after
-/// thousands that were used once.
+/// From these numbers of shapes on, the CPU and the memory of new ones are rounded down to this
+/// many leading bits. Two bits leave about a hundred amounts of each, so new sizes still count
+/// after thousands that were used once.
 const ROUNDED: [(usize, u32); 2] = [(3 * SHAPES_MAX / 4, 2), (SHAPES_MAX / 2, 6)];
 
 /// The shapes of one process, each with its [`ShapeId`].

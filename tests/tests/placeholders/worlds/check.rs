@@ -204,7 +204,8 @@ impl World {
         Ok(())
     }
 
-    /// Faults are reported while something is wrong, and only then, and no tick is lost without one.
+    /// Faults are reported while something is wrong, and only then, and no tick is lost without
+    /// one.
     async fn faults(&self, facts: &Facts, wrong: &mut Vec<String>) -> anyhow::Result<()> {
         if facts.policy.is_none() || facts.settled() < REPORTED {
             return Ok(());

@@ -2,9 +2,10 @@
 //! each second what must hold is checked from outside.
 //!
 //! `make test` runs a minute of one seed, `make real-worlds` MINUTES=10 of another one each time.
-//! Each run prints its seed; SEED=n repeats it. The steps of a world that fails are repeated without some of them while there is
-//! time, and the fewest that fail are printed. Those of a world without faults of the network, the
-//! clock and AWS are steps of `crates/controller/scenarios`, where they belong once mended.
+//! Each run prints its seed; SEED=n repeats it. The steps of a world that fails are repeated
+//! without some of them while there is time, and the fewest that fail are printed. Those of a world
+//! without faults of the network, the clock and AWS are steps of `crates/controller/scenarios`,
+//! where they belong once mended.
 
 mod check;
 mod step;
