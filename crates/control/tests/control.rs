@@ -145,6 +145,32 @@ fn placeholders_stay_while_the_observation_is_out_of_date() {
     assert_eq!(turn.plan.buckets[0].target, 4);
 }
 
+/// A namespace submits 200 pods every half hour of a day, and no more afterwards.
+#[test]
+fn headroom_for_a_namespace_that_submits_no_more_ends() {
+    let after_it_ended = |namespace_share| -> Vec<u64> {
+        let policy = Policy { namespace_share, ..Policy::default() };
+        let mut control = control(Method::Ensemble);
+        let mut targets = Vec::new();
+        for minute in 0..1_440 + 240 {
+            let pods = if minute < 1_440 && minute % 30 == 0 { 200 } else { 0 };
+            let arrived = observed(60 * minute, pods);
+            let namespaces =
+                arrived.arrivals.iter().map(|(of, n)| ("jobs".to_owned(), of.clone(), *n));
+            let arrived = Observed { namespaces: namespaces.collect(), ..arrived };
+            let target = control.turn(&arrived, &policy).plan.buckets[0].target;
+            if minute >= 1_440 && minute % 30 == 29 {
+                targets.push(target);
+            }
+        }
+        targets
+    };
+    let (without, with) = (after_it_ended(None), after_it_ended(Some(0.5)));
+    assert!(without[3..].iter().all(|target| *target > 0), "{without:?}");
+    assert_eq!(with[..2], without[..2], "{with:?}");
+    assert!(with[2..].iter().all(|target| *target == 0), "{with:?}");
+}
+
 #[test]
 fn an_ensemble_names_its_experts() {
     let mut ensemble = control(Method::Ensemble);

@@ -107,7 +107,8 @@ pub(super) fn changed(
         let old = before.buckets.iter().find(|old| old.name == bucket.name);
         let began = |of: &BucketStatus| of.steps.first().map(|step| step.reason.clone());
         let cold = old.and_then(began).as_deref() == Some(Reason::TooLittleHistory.label());
-        if cold && began(bucket).as_deref() == Some(Reason::Forecast.label()) {
+        let learnt = [Reason::Forecast, Reason::NamespaceShare].map(Reason::label);
+        if cold && began(bucket).is_some_and(|reason| learnt.contains(&reason.as_str())) {
             let note = format!("the history of {} suffices for a forecast", bucket.name);
             news.push(News { type_: EventType::Normal, reason: "HistorySuffices".into(), note });
         }
@@ -169,6 +170,7 @@ mod tests {
             changed(before, after).into_iter().map(|news| news.reason).collect()
         };
         assert_eq!(reasons(&cold, &warm), ["HistorySuffices"]);
+        assert_eq!(reasons(&cold, &status(Reason::NamespaceShare)), ["HistorySuffices"]);
         for (before, after) in [(&cold, &cold), (&warm, &warm), (&outdated, &warm), (&warm, &cold)]
         {
             assert_eq!(reasons(before, after), [""; 0]);
