@@ -61,8 +61,7 @@ pub enum Change {
     Apply {
         /// The name of the ReplicaSet.
         set: String,
-        /// The complete object, with its last `resourceVersion` if it exists. Without one, the
-        /// write must fail if the object exists.
+        /// The complete object, with its last `resourceVersion` if it exists.
         body: Box<Value>,
     },
     /// Sets the number of replicas of a ReplicaSet with an older template.
@@ -111,11 +110,8 @@ impl StandingSet {
 
     /// The number of replicas with which `want` placeholders provide headroom.
     fn replicas_for(&self, want: u64) -> u64 {
-        want.saturating_add(self.stranded())
-    }
-
-    fn stranded(&self) -> u64 {
-        self.staying().filter(|pod| pod.binding == Binding::Stranded).count() as u64
+        let stranded = self.staying().filter(|pod| pod.binding == Binding::Stranded).count() as u64;
+        if want == 0 { 0 } else { want.saturating_add(stranded) }
     }
 }
 
@@ -147,8 +143,7 @@ pub fn changes(template: &Template, want: u64, sets: &[StandingSet]) -> Vec<Chan
     for set in older {
         let kept = keep.min(set.bound());
         keep -= kept;
-        // Those of an older template go with the last one that is kept.
-        let replicas = if kept == 0 { 0 } else { set.replicas_for(kept) };
+        let replicas = set.replicas_for(kept);
         let (set_name, resource_version) = (set.name.clone(), set.resource_version.clone());
         if replicas == 0 && set.pods.is_empty() && set.replicas == 0 {
             changes.push(Change::Delete { set: set_name, resource_version });

@@ -94,10 +94,7 @@ fn a_stranded_placeholder_is_replaced_and_stays_until_its_node_goes() {
     check(2, Some("bbh"), None, &["new to 2"]);
     // The node is usable again.
     check(2, Some("bbb"), None, &["new to 2"]);
-    // It would be replaced in the next turn, if it were deleted.
-    check(0, Some("s"), None, &[]);
-    check(0, Some("bs"), None, &["new to 1"]);
-    check(0, Some("b"), None, &["new to 0"]);
+    check(0, Some("s"), None, &["new to 0"]);
     check(1, None, Some("bs"), &["old to 0"]);
     check(4, None, Some("bbbs"), &["new to 1"]);
 }

@@ -213,7 +213,7 @@ fn moved_from_fixed<'o>(
         outlook.buckets[id] = BucketOutlook::new(Distribution::certain(free), Reason::GroupsFull);
         for (&to, share) in shares.get(&id).into_iter().flatten() {
             let bucket = &mut outlook.buckets[to];
-            bucket.new_nodes = bucket.new_nodes.plus(part(headroom - free, *share));
+            add(bucket, part(headroom - free, *share));
         }
     }
     outlook
@@ -229,10 +229,16 @@ fn part(nodes: u64, share: f64) -> u64 {
     (nodes as f64 * share).ceil() as u64
 }
 
+/// Adds nodes that stand in place of those of another bucket.
+fn add(outlook: &mut BucketOutlook, more: u64) {
+    outlook.new_nodes = outlook.new_nodes.plus(more);
+    outlook.moved = outlook.moved.saturating_add(more);
+}
+
 /// Raises the headroom of a bucket by `more` nodes, of which `moved` stand in place of others.
 fn raise(outlook: &mut BucketOutlook, more: u64, moved: u64) {
     if moved > 0 {
-        outlook.new_nodes = outlook.new_nodes.plus(more);
+        add(outlook, more);
         outlook.reason = Reason::SpotBackoff;
     }
 }

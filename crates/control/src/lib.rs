@@ -161,7 +161,8 @@ impl Control {
         self.recorder.recall(&tick);
         self.steady.recall(targets, tick.time);
         self.namespaces.learn(&tick, self.catalog.len());
-        self.learners.learn(tick);
+        // Forecasts do not read them, and two weeks of them would fill the memory.
+        self.learners.learn(Tick { namespaces: Vec::new(), ..tick });
     }
 
     /// Counts submitted pods of a shape, without an observation. Pods of a new shape are not
@@ -267,7 +268,7 @@ impl Control {
         let tick = self.recorder.tick(*time, &states, &room);
         let tick = Tick { rollout_percent, ..tick };
         self.namespaces.learn(&tick, self.catalog.len());
-        self.learners.learn(tick.clone());
+        self.learners.learn(Tick { namespaces: Vec::new(), ..tick.clone() });
         Some(tick)
     }
 }

@@ -4,6 +4,11 @@
 //! forgotten an hour after its usual gap, and while several namespaces submit, the headroom for one
 //! of them is at most a share of the limits of the policy. So one namespace cannot hold the
 //! placeholders of all others, and not for longer than it submits.
+//!
+//! Which part of a forecast is for a namespace is not known, because the methods do not tell
+//! namespaces apart. It is taken to be its part of what was submitted, of which that of a day ago
+//! counts half. So a namespace that submits at other hours than the others has too small or too
+//! large a part at some hours.
 
 use std::collections::BTreeMap;
 
@@ -23,6 +28,10 @@ const GAP_DAYS: i64 = 14;
 /// The hours in which the weight of what was submitted halves.
 const HALF_LIFE_HOURS: f64 = 24.0;
 
+/// The longest time between two ticks that counts as silence: an hour, the longest tick. While the
+/// controller does not run, nobody is known to be silent.
+const UNSEEN: TimeDelta = TimeDelta::hours(1);
+
 /// The most namespaces that are known. The one that has been silent for longest goes first.
 const NAMESPACES_MAX: usize = 1_000;
 
@@ -30,6 +39,8 @@ const NAMESPACES_MAX: usize = 1_000;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Namespaces {
     known: BTreeMap<String, Namespace>,
+    /// The last tick, and the time that was observed until then.
+    seen: Option<(DateTime<Utc>, TimeDelta)>,
 }
 
 /// What one namespace submitted.
@@ -38,56 +49,67 @@ struct Namespace {
     /// By bucket: the instances that its pods fill, at the time `last`. What was submitted before
     /// weighs less.
     instances: Vec<f64>,
-    /// The last tick before which it submitted pods.
-    last: DateTime<Utc>,
-    /// The longest gap between two ticks with pods, by the day on which it ended.
+    /// The last tick before which it submitted pods, and the time that was observed until then.
+    last: (DateTime<Utc>, TimeDelta),
+    /// The longest observed gap between two ticks with pods, by the day on which it ended.
     gaps: BTreeMap<i64, TimeDelta>,
 }
 
 impl Namespace {
     /// By bucket: the weight of what was submitted, at this time.
     fn weights(&self, now: DateTime<Utc>) -> impl Iterator<Item = f64> {
-        let hours = (now - self.last).num_seconds().max(0) as f64 / 3_600.0;
+        let hours = (now - self.last.0).num_seconds().max(0) as f64 / 3_600.0;
         let factor = (-hours / HALF_LIFE_HOURS).exp2();
         self.instances.iter().map(move |instances| instances * factor)
     }
 
-    fn is_forgotten(&self, now: DateTime<Utc>) -> bool {
+    /// `observed` is the time that was observed until now.
+    fn is_forgotten(&self, observed: TimeDelta) -> bool {
         let usual = self.gaps.values().max().copied().unwrap_or_default();
-        now - self.last > usual + PATIENCE
+        observed - self.last.1 > usual + PATIENCE
     }
 
     /// Notes that pods were submitted until a tick.
-    fn submitted(&mut self, time: DateTime<Utc>) {
-        if time <= self.last {
+    fn submitted(&mut self, (time, observed): (DateTime<Utc>, TimeDelta)) {
+        if time <= self.last.0 {
             return;
         }
         self.instances = self.weights(time).collect();
-        let gap = time - self.last;
+        let gap = observed - self.last.1;
         let day = time.timestamp().div_euclid(86_400);
         let longest = self.gaps.entry(day).or_insert(gap);
         *longest = gap.max(*longest);
         self.gaps.retain(|ended, _| day - *ended < GAP_DAYS);
-        self.last = time;
+        self.last = (time, observed);
     }
 }
 
 impl Namespaces {
     /// Learns from a tick; ticks come in the order of time. `buckets` is the number of buckets.
     pub(crate) fn learn(&mut self, tick: &Tick, buckets: usize) {
+        let seen = (tick.time, self.observed(tick.time));
+        self.seen = Some(seen);
         for NamespaceArrivals { bucket, namespace, millis } in &tick.namespaces {
             if !self.known.contains_key(namespace) {
                 self.make_room();
                 let (instances, gaps) = (vec![0.0; buckets], BTreeMap::new());
-                let new = Namespace { instances, last: tick.time, gaps };
+                let new = Namespace { instances, last: seen, gaps };
                 self.known.insert(namespace.clone(), new);
             }
             let Some(known) = self.known.get_mut(namespace) else { continue };
-            known.submitted(tick.time);
+            known.submitted(seen);
             if let Some(instances) = known.instances.get_mut(*bucket) {
                 *instances += *millis as f64 / 1_000.0;
             }
         }
+    }
+
+    /// The time that was observed until now: of a pause between two ticks, [`UNSEEN`] at most.
+    fn observed(&self, now: DateTime<Utc>) -> TimeDelta {
+        let since = |(last, observed): (DateTime<Utc>, TimeDelta)| {
+            observed + (now - last).clamp(TimeDelta::zero(), UNSEEN)
+        };
+        self.seen.map_or(TimeDelta::zero(), since)
     }
 
     /// Forgets the namespace that has been silent for longest, if there are too many.
@@ -113,6 +135,7 @@ impl Namespaces {
         if self.known.is_empty() {
             return;
         }
+        let observed = self.observed(now);
         let prices = Prices::new(policy.objective, catalog);
         let headroom: Vec<f64> = outlook
             .buckets
@@ -125,7 +148,7 @@ impl Namespaces {
             sums.iter_mut().zip(known.weights(now)).for_each(|(sum, weight)| *sum += weight);
         }
         let submitting: Vec<&Namespace> =
-            self.known.values().filter(|known| !known.is_forgotten(now)).collect();
+            self.known.values().filter(|known| !known.is_forgotten(observed)).collect();
         let most =
             if submitting.len() > 1 { policy.limits.share(share) } else { LimitShare::default() };
         let mut shares = vec![0.0; headroom.len()];
@@ -138,13 +161,13 @@ impl Namespaces {
             shares.iter_mut().zip(ratios).for_each(|(share, ratio)| *share += ratio * part);
         }
         let buckets = outlook.buckets.iter_mut().zip(shares).zip(sums);
-        // The sum of all parts differs from 1 by rounding.
-        let lowered = buckets.filter(|((_, share), sum)| *sum > 0.0 && *share < 1.0 - 1e-9);
+        // The sum of all parts differs from 1 by rounding. The ladder and the rule of thumb are not
+        // learnt from namespaces.
+        let lowered = buckets.filter(|((bucket, share), sum)| {
+            bucket.reason == Reason::Forecast && *sum > 0.0 && *share < 1.0 - 1e-9
+        });
         for ((bucket, share), _) in lowered {
-            bucket.share = share;
-            if bucket.reason == Reason::Forecast {
-                bucket.reason = Reason::NamespaceShare;
-            }
+            (bucket.share, bucket.reason) = (share, Reason::NamespaceShare);
         }
     }
 }
@@ -175,7 +198,18 @@ mod tests {
     const DAY: i64 = 1_440;
 
     fn learnt(all: &[Submitted]) -> Namespaces {
-        let mut ticks: BTreeMap<i64, Vec<NamespaceArrivals>> = BTreeMap::new();
+        learnt_with(all, BTreeMap::new())
+    }
+
+    /// As [`learnt`], with a tick every minute until this one.
+    fn learnt_until(all: &[Submitted], end: i64) -> Namespaces {
+        learnt_with(all, (0..end).map(|minute| (minute, vec![])).collect())
+    }
+
+    fn learnt_with(
+        all: &[Submitted],
+        mut ticks: BTreeMap<i64, Vec<NamespaceArrivals>>,
+    ) -> Namespaces {
         for &(name, bucket, [first, last, every], instances) in all {
             let mut minute = first;
             while minute <= last {
@@ -214,7 +248,8 @@ mod tests {
     /// Checks what is left without limits, at this minute.
     #[track_caller]
     fn check_forgotten(all: &[Submitted], minute: i64, expected: [u64; 2]) {
-        assert_eq!(headroom(&learnt(all), minute, of(None, None), Some(0.5)), expected, "{all:?}");
+        let known = learnt_until(all, minute);
+        assert_eq!(headroom(&known, minute, of(None, None), Some(0.5)), expected, "{all:?}");
     }
 
     #[test]
@@ -231,6 +266,9 @@ mod tests {
         // A gap of three weeks ago does not count.
         let later = [("a", 0, [0, 0, 1], 1), ("a", 0, [5 * DAY, 30 * DAY, 30], 1)];
         check_forgotten(&later, 30 * DAY + 91, [0, 10]);
+        // Nobody was observed for a day, of which an hour counts.
+        let unseen = learnt(&[("a", 0, [0, 0, 1], 8)]);
+        assert_eq!(headroom(&unseen, DAY, of(None, None), Some(0.5)), [100, 10]);
         // Another namespace has a quarter of what was submitted.
         let two = [("a", 0, [0, DAY, 30], 3), ("b", 0, [0, DAY + 60, 30], 1)];
         check_forgotten(&two, DAY + 91, [27, 10]);

@@ -1,8 +1,7 @@
 //! Actuate: the only code that writes ReplicaSets, gates and CapacityBuffers.
 //!
 //! Every write to an existing ReplicaSet, Pod or CapacityBuffer carries the `resourceVersion` that
-//! its decision read, and an object that the decision did not see is created and not applied, so a
-//! stale write fails. The code touches only objects with Prophet's labels
+//! its decision read, so a stale write fails. The code touches only objects with Prophet's labels
 //! and owner: their names come from [`Template::name`], or from objects that were found by these
 //! labels.
 
@@ -10,7 +9,7 @@ use std::sync::Arc;
 
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch,
-    PatchParams, PostParams, Preconditions,
+    PatchParams, Preconditions,
 };
 use kube::{Client, Error, ResourceExt as _};
 use placeholders::{Change, LIFTED_AT, LIFTED_FOR, Template};
@@ -67,7 +66,7 @@ impl Actuator {
     /// The API server rejects the write or cannot be reached.
     pub async fn change(&self, change: &Change, now: &str, why: &str) -> Result<(), ActuateError> {
         match change {
-            Change::Apply { set, body } => self.put("apps", "v1", "ReplicaSet", set, body).await,
+            Change::Apply { set, body } => self.apply("apps", "v1", "ReplicaSet", set, body).await,
             Change::Scale { set, resource_version, replicas } => {
                 let body = json!({"metadata": {"resourceVersion": resource_version}, "spec": {"replicas": replicas}});
                 self.merge("apps", "ReplicaSet", set, &body).await
@@ -106,7 +105,7 @@ impl Actuator {
             self.apply("", "v1", "PodTemplate", &name, &template.pod_template()).await?;
         }
         let body = template.capacity_buffer(replicas, resource_version);
-        self.put("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer", &name, &body).await
+        self.apply("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer", &name, &body).await
     }
 
     /// Deletes a CapacityBuffer of Prophet with its PodTemplate.
@@ -163,31 +162,6 @@ impl Actuator {
             }
         }
         first.map_or(Ok(removed), Err)
-    }
-
-    /// Applies an object whose body has the `resourceVersion` that was read, and creates one whose
-    /// body has none. Another replica may have created it meanwhile, so the creation fails then.
-    async fn put(
-        &self,
-        group: &str,
-        version: &str,
-        kind: &str,
-        name: &str,
-        body: &Value,
-    ) -> Result<(), ActuateError> {
-        if body.pointer("/metadata/resourceVersion").is_some() {
-            return self.apply(group, version, kind, name, body).await;
-        }
-        if !(self.may_write)() {
-            return Ok(());
-        }
-        let created = |source| failed("create", kind, name, source);
-        let object: DynamicObject = serde_json::from_value(body.clone())
-            .map_err(|error| created(Error::SerdeError(error)))?;
-        let parameters =
-            PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() };
-        let done = self.api(group, version, kind).create(&parameters, &object).await;
-        done.map(drop).map_err(created)
     }
 
     async fn apply(

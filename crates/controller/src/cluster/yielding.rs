@@ -5,9 +5,9 @@
 //! node of another instance type waits for as long as placeholders hold theirs. So once pods have
 //! waited for longer than a launch takes, and a group could still launch nodes for them, the
 //! policies give up placeholders: as many as the pods need nodes, and twice as many every minute.
-//! Doubling stops at half of the placeholders for each namespace, so that one pod that waits for
-//! something else does not remove the headroom of all others. Afterwards no policy adds
-//! placeholders for a while.
+//! Doubling stops at half of the placeholders for each namespace, or at the cores of these nodes,
+//! so that one pod that waits for something else does not remove the headroom of all others.
+//! Afterwards no policy adds placeholders for a while.
 //!
 //! Only placeholders that share a ceiling with such a group yield ([`relief`]). A pod for whose
 //! instance type the cloud provider has no capacity does not remove the placeholders of others.
@@ -58,19 +58,32 @@ pub(super) enum Yield {
 /// How many placeholders are given up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shed {
-    /// The number of nodes that the waiting pods of each namespace need.
-    needed: Vec<u64>,
+    /// What the waiting pods of each namespace need.
+    needed: Vec<Need>,
     /// How often the numbers are doubled.
     doublings: u32,
 }
 
+/// What waiting pods of one namespace need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Need {
+    /// The number of nodes.
+    pub(super) nodes: u64,
+    /// The number of placeholders whose nodes have as many cores as these nodes. A quota counts
+    /// cores.
+    pub(super) placeholders: u64,
+}
+
 impl Shed {
-    /// How many of `stood` placeholders are given up. The pods of a namespace get as many as they
-    /// need nodes. Doubled, the number is at most half of the placeholders.
+    /// How many of `stood` placeholders are given up: for the pods of a namespace first as many as
+    /// they need nodes. Doubled, the number is at most half of the placeholders, or as many as have
+    /// the cores of these nodes.
     pub(super) fn of(&self, stood: u64) -> u64 {
         let factor = 2_u64.saturating_pow(self.doublings);
-        let given =
-            self.needed.iter().map(|&nodes| nodes.saturating_mul(factor).min(stood / 2).max(nodes));
+        let given = self.needed.iter().map(|&Need { nodes, placeholders }| {
+            let most = (stood / 2).max(placeholders).max(nodes);
+            nodes.saturating_mul(factor).min(most)
+        });
         given.fold(0, u64::saturating_add).min(stood)
     }
 }
@@ -78,8 +91,8 @@ impl Shed {
 /// What placeholders can do for waiting pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Relief {
-    /// The number of nodes that the pods of each namespace need.
-    pub(super) needed: Vec<u64>,
+    /// What the pods of each namespace need.
+    pub(super) needed: Vec<Need>,
     /// The groups whose placeholders share a ceiling with groups that could launch these nodes.
     pub(super) groups: BTreeSet<String>,
 }
@@ -137,7 +150,7 @@ impl Yielding {
         let classes: Vec<(&PodClass, u64)> = classes.collect();
         let Relief { needed, groups } =
             if classes.is_empty() { Relief::default() } else { relief(&classes) };
-        if needed.iter().all(|nodes| *nodes == 0) || groups.is_empty() {
+        if needed.iter().all(|need| need.nodes == 0) || groups.is_empty() {
             return self.rest(now);
         }
         if *self.groups != groups || self.since.is_none() {
@@ -251,20 +264,28 @@ pub(super) fn relief(
         growing.extend(fitting.flat_map(of_bucket).filter(|place| open(*place)));
         pending.entry(&class.namespace).or_default().push(PodRequest { shape, count: left });
     }
-    let needed = pending.into_values().map(|pending| {
-        let cluster = Cluster { pending, occupied: vec![0; buckets.len()], ..Cluster::default() };
-        let demand = embed(&cluster, &offers.catalog);
-        demand.present.iter().fold(0, |sum: u64, nodes| sum.saturating_add(*nodes))
-    });
-    let needed = needed.collect();
     let all = (0..buckets.len()).flat_map(of_bucket);
     let shares = |&(bucket, at): &Place| {
         let of = |(bucket, at): Place| (buckets[bucket].capacity_type, &offers.groups[bucket][at]);
         is_full || growing.iter().any(|place| share_a_ceiling(of(*place), of((bucket, at))))
     };
-    let groups = all
-        .filter(shares)
-        .flat_map(|(bucket, at)| offers.groups[bucket][at].members.iter().cloned());
+    let yielding: Vec<Place> = all.filter(shares).collect();
+    let cores = |bucket: BucketId| buckets[bucket].allocatable.cpu_millis.max(1);
+    let least = yielding.iter().map(|(bucket, _)| cores(*bucket)).min().unwrap_or(u64::MAX);
+    let needed = pending.into_values().map(|pending| {
+        let cluster = Cluster { pending, occupied: vec![0; buckets.len()], ..Cluster::default() };
+        let demand = embed(&cluster, &offers.catalog);
+        let counts = demand.present.iter().enumerate();
+        counts.fold(Need::default(), |sum, (bucket, nodes)| Need {
+            nodes: sum.nodes.saturating_add(*nodes),
+            placeholders: sum
+                .placeholders
+                .saturating_add(nodes.saturating_mul(cores(bucket).div_ceil(least))),
+        })
+    });
+    let needed = needed.collect();
+    let groups =
+        yielding.iter().flat_map(|&(bucket, at)| offers.groups[bucket][at].members.iter().cloned());
     Relief { needed, groups: groups.collect() }
 }
 
@@ -336,9 +357,13 @@ mod tests {
         Arc::new(["a".to_owned()].into())
     }
 
+    fn need(nodes: u64) -> Need {
+        Need { nodes, placeholders: nodes }
+    }
+
     /// What is given up for pods of one namespace.
     fn shed(nodes: u64, doublings: u32) -> Yield {
-        Yield::Shed(Shed { needed: vec![nodes], doublings }, groups())
+        Yield::Shed(Shed { needed: vec![need(nodes)], doublings }, groups())
     }
 
     fn hold() -> Yield {
@@ -349,7 +374,7 @@ mod tests {
     #[track_caller]
     fn check(yielding: &mut Yielding, index: &Index, seconds: i64, expected: &Yield) {
         let relief = |stuck: &[(&PodClass, u64)]| Relief {
-            needed: vec![stuck.iter().map(|(_, pods)| pods).sum()],
+            needed: vec![need(stuck.iter().map(|(_, pods)| pods).sum())],
             groups: ["a".to_owned()].into(),
         };
         let answer = yielding.note(index, &|_| true, PATIENCE, at(seconds), relief);
@@ -391,7 +416,7 @@ mod tests {
     /// namespace need, and after this many minutes.
     #[track_caller]
     fn check_shed(needed: &[u64], minutes: u32, expected: u64) {
-        let shed = Shed { needed: needed.to_vec(), doublings: minutes };
+        let shed = Shed { needed: needed.iter().copied().map(need).collect(), doublings: minutes };
         assert_eq!(shed.of(10), expected, "{shed:?}");
     }
 
@@ -409,6 +434,10 @@ mod tests {
         check_shed(&[1, 8], 1, 10);
         check_shed(&[u64::MAX, u64::MAX], 70, 10);
         check_shed(&[], 70, 0);
+        // A node of the size of eight placeholders.
+        let large = Need { nodes: 1, placeholders: 8 };
+        let of = |doublings| Shed { needed: vec![large], doublings }.of(10);
+        assert_eq!([0, 1, 2, 3, 9].map(of), [1, 2, 4, 8, 8]);
     }
 
     #[test]
@@ -419,7 +448,7 @@ mod tests {
             for (waits, nodes) in [(true, 0), (false, 1)] {
                 let waits = |_: &PodClass| waits;
                 let relief = |_: &[(&PodClass, u64)]| Relief {
-                    needed: vec![nodes],
+                    needed: vec![need(nodes)],
                     groups: (*groups()).clone(),
                 };
                 let answer = yielding.note(&index, &waits, PATIENCE, at(seconds), relief);

@@ -170,7 +170,8 @@ mod tests {
             changed(before, after).into_iter().map(|news| news.reason).collect()
         };
         assert_eq!(reasons(&cold, &warm), ["HistorySuffices"]);
-        assert_eq!(reasons(&cold, &status(Reason::NamespaceShare)), ["HistorySuffices"]);
+        let shared = status(Reason::NamespaceShare);
+        assert_eq!(reasons(&cold, &shared), ["HistorySuffices"]);
         for (before, after) in [(&cold, &cold), (&warm, &warm), (&outdated, &warm), (&warm, &cold)]
         {
             assert_eq!(reasons(before, after), [""; 0]);

@@ -52,12 +52,15 @@ pub struct BucketOutlook {
     /// The share of the headroom that stands, in [0, 1]: less than 1 where the namespaces from
     /// which the forecast was learnt may have less, or submit no more.
     pub share: f64,
+    /// The nodes of the headroom that stand in place of those of other buckets. Their share was
+    /// taken there.
+    pub moved: u64,
 }
 
 impl BucketOutlook {
     /// An outlook without a carrier. Its headroom is the quantile that the prices imply.
     pub fn new(new_nodes: Distribution, reason: Reason) -> Self {
-        Self { new_nodes, gangs: Vec::new(), reason, carrier: None, share: 1.0 }
+        Self { new_nodes, gangs: Vec::new(), reason, carrier: None, share: 1.0, moved: 0 }
     }
 
     /// No new nodes, because the history is too short.
@@ -81,8 +84,8 @@ impl BucketOutlook {
             clippy::cast_sign_loss,
             reason = "the cast saturates"
         )]
-        let stands = (whole as f64 * self.share - 1e-6).ceil() as u64;
-        stands
+        let stands = (whole.saturating_sub(self.moved) as f64 * self.share - 1e-6).ceil() as u64;
+        stands.saturating_add(self.moved)
     }
 
     /// Returns the sizes of the virtual instances that the headroom should contain, in instances,

@@ -81,16 +81,6 @@ impl State {
             return (StatusCode::FORBIDDEN, status);
         }
         let name = last.to_owned();
-        if last == "replicasets" {
-            let name = body["metadata"]["name"].as_str().unwrap_or_default();
-            if self.sets.contains_key(name) {
-                let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
-                    "code": 409, "reason": "AlreadyExists", "message": "the ReplicaSet exists"});
-                return (StatusCode::CONFLICT, status);
-            }
-            let created = self.write_set(method, name, body);
-            return created.map_or_else(gone, |created| (StatusCode::CREATED, created));
-        }
         let answer = match before {
             "replicasets" => self.write_set(method, &name, body),
             "pods" => {
