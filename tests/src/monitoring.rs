@@ -1,11 +1,13 @@
 //! The alerts and the dashboard of the chart.
 
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::helm;
+use crate::{built, helm};
 
 /// The rule groups of the chart's `PrometheusRule`, as in a file of Prometheus.
 ///
@@ -23,6 +25,17 @@ pub fn rules() -> Result<Value> {
 /// The chart cannot be rendered.
 pub fn alerts() -> Result<Vec<Value>> {
     Ok(rules()?["groups"][0]["rules"].as_array().context("there are no rules")?.clone())
+}
+
+/// Runs promtool in a folder. Returns whether it succeeded, and what it printed.
+///
+/// # Errors
+/// It was not built, or cannot be started.
+pub fn promtool(folder: &Path, arguments: &[&str]) -> Result<(bool, String)> {
+    let mut promtool = Command::new(built::control_plane("bin/promtool")?);
+    let output = promtool.args(arguments).current_dir(folder).output()?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok((output.status.success(), text(&output.stdout) + &text(&output.stderr)))
 }
 
 /// The dashboard of Grafana.

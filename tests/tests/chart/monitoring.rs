@@ -4,10 +4,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
-use tests::{built, monitoring};
+use tests::monitoring;
 
 /// Unit tests of the alerts, in the format of promtool: series, and the alerts that they fire.
 const UNIT_TESTS: &str = include_str!("alerts.yaml");
@@ -28,10 +27,8 @@ fn alerts_fire_on_these_series_and_on_no_others() {
     fs::write(folder.path().join("rules.json"), monitoring::rules().unwrap().to_string()).unwrap();
     fs::write(folder.path().join("alerts.yaml"), UNIT_TESTS).unwrap();
     for arguments in [["check", "rules", "rules.json"], ["test", "rules", "alerts.yaml"]] {
-        let mut promtool = Command::new(built::control_plane("bin/promtool").unwrap());
-        let output = promtool.args(arguments).current_dir(folder.path()).output().unwrap();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+        let (succeeded, printed) = monitoring::promtool(folder.path(), &arguments).unwrap();
+        assert!(succeeded, "{printed}");
     }
 }
 
@@ -118,10 +115,9 @@ fn the_queries_of_the_dashboard_are_valid() {
         })
         .collect();
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("queries.json");
     let groups = serde_json::json!({"groups": [{"name": "queries", "rules": rules}]});
-    fs::write(&file, groups.to_string()).unwrap();
-    let mut promtool = Command::new(built::control_plane("bin/promtool").unwrap());
-    let output = promtool.args(["check", "rules"]).arg(&file).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::write(folder.path().join("queries.json"), groups.to_string()).unwrap();
+    let (succeeded, printed) =
+        monitoring::promtool(folder.path(), &["check", "rules", "queries.json"]).unwrap();
+    assert!(succeeded, "{printed}");
 }

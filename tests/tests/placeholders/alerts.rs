@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::process::Command;
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
@@ -16,7 +15,7 @@ use serde_json::{Value, json};
 use tests::installed::{NAMESPACE, policy};
 use tests::node_group::NodeGroup;
 use tests::stepped_clock::SteppedClock;
-use tests::{built, monitoring, wait};
+use tests::{monitoring, wait};
 
 use super::world::{Plan, World, job};
 
@@ -91,15 +90,11 @@ fn fires(name: &str, scrapes: &[String]) -> bool {
     let rules = json!({"groups": [{"name": "one", "rules": [alert]}]});
     fs::write(folder.path().join("rules.json"), rules.to_string()).unwrap();
     fs::write(folder.path().join("alerts.yaml"), &test).unwrap();
-    let mut promtool = Command::new(built::control_plane("bin/promtool").unwrap());
-    let output =
-        promtool.args(["test", "rules", "alerts.yaml"]).current_dir(folder.path()).output();
-    let output = output.unwrap();
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned()
-        + &String::from_utf8_lossy(&output.stderr);
+    let (succeeded, printed) =
+        monitoring::promtool(folder.path(), &["test", "rules", "alerts.yaml"]).unwrap();
     // The test expects no alert, so it fails by an alert, and by nothing else.
     let fired = printed.contains("got:") && printed.contains(name);
-    assert!(output.status.success() != fired, "{printed}\n{test}");
+    assert!(succeeded != fired, "{printed}\n{test}");
     fired
 }
 

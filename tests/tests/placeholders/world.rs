@@ -316,9 +316,12 @@ impl World {
         for pod in all.iter().filter(|pod| is_bound(pod)) {
             let status = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
             let name = pod.name_any();
-            let patched = pods.patch_status(&name, &PatchParams::default(), &status).await;
-            patched.unwrap_or_else(|error| panic!("{error:#}"));
-            ended += 1;
+            match pods.patch_status(&name, &PatchParams::default(), &status).await {
+                Ok(_) => ended += 1,
+                // It was deleted after the list was read.
+                Err(kube::Error::Api(gone)) if gone.code == 404 => {}
+                Err(error) => panic!("{error:#}"),
+            }
         }
         ended
     }
@@ -365,7 +368,7 @@ pub(crate) fn is_bound(pod: &Pod) -> bool {
     pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
 }
 
-fn is_gated(pod: &Pod) -> bool {
+pub(crate) fn is_gated(pod: &Pod) -> bool {
     let gates = pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref());
     gates.is_some_and(|gates| !gates.is_empty())
 }

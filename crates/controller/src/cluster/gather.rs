@@ -1,5 +1,6 @@
 //! Collects a policy's view of the cluster at one moment, which is the input of the later stages.
 
+mod announced;
 mod announced_share;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -15,7 +16,7 @@ use self::announced_share::AnnouncedShare;
 use crate::catalog::{LaunchedBy, Offer, Offers, Pool};
 use crate::observe::PodClass;
 use crate::observe::Schedule;
-use crate::observe::{ANNOUNCED_SECONDS, HeldBack, WaitingState, Workloads};
+use crate::observe::{HeldBack, WaitingState, Workloads};
 use crate::observe::{Constraints, Device};
 use crate::observe::{Index, PlaceholderPod};
 use crate::observe::{Key, POOL_LABEL};
@@ -42,16 +43,6 @@ pub struct Seen {
     pub unfit: Vec<(Shape, u64, NoBucket)>,
 }
 
-impl Seen {
-    /// Counts pods that are not counted as demand.
-    fn hold_back(&mut self, reason: HeldBack, pods: u64) {
-        if pods > 0 {
-            let held_back = self.held_back.entry(reason).or_default();
-            *held_back = held_back.saturating_add(pods);
-        }
-    }
-}
-
 /// Intermediate results that are kept between turns, so that a turn recomputes only what changed.
 #[derive(Default)]
 pub struct View {
@@ -70,10 +61,6 @@ pub struct View {
     /// gang is new.
     announced: Option<BTreeSet<Key>>,
 }
-
-/// How long after a CronJob's firing the firing still counts, in seconds, unless the CronJob's
-/// status lists it. Until then the job's pods may not exist yet.
-const FIRING_SECONDS: i64 = 10;
 
 /// The bucket and group of each ReplicaSet of placeholders, by namespace and name.
 pub type Places = BTreeMap<Key, (BucketId, usize)>;
@@ -101,10 +88,10 @@ impl View {
         let batch: Vec<bool> = selected(index, workloads);
         self.occupancy(index, offers, &batch, &mut seen);
         seen.standing.shared = self.shared_limits(index, offers, &seen.standing);
-        let mut counted = AnnouncedShare::new(workloads.announced_most(index), &offers.catalog);
-        self.waiting(index, offers, workloads, (&batch, &mut counted), &mut seen);
+        let mut admitted = AnnouncedShare::new(workloads.announced_most(index), &offers.catalog);
+        self.waiting(index, offers, workloads, (&batch, &mut admitted), &mut seen);
         let window = (now, lead_seconds);
-        self.announced(index, offers, workloads, (window, &mut counted), &mut seen);
+        self.announced(index, offers, workloads, (window, &mut admitted), &mut seen);
         seen.tiers = tiers(index, workloads);
         seen
     }
@@ -130,29 +117,6 @@ impl View {
         for (key, _) in announced_first {
             self.announced.iter_mut().for_each(|known| _ = known.remove(key));
         }
-    }
-
-    /// When a CronJob fires, in Unix seconds: the last firing while its job may not exist yet, else
-    /// the next one. `fired` is the last firing whose job exists.
-    fn fires(
-        &mut self,
-        key: &Key,
-        schedule: &Schedule,
-        fired: Option<i64>,
-        now: i64,
-    ) -> Option<i64> {
-        let from = now.saturating_sub(FIRING_SECONDS);
-        let from = fired.map_or(from, |fired| from.max(fired.saturating_add(1)));
-        let known = self
-            .firings
-            .get(key)
-            .filter(|(of, at)| of == schedule && at.is_none_or(|at| at >= from));
-        if let Some((_, at)) = known {
-            return *at;
-        }
-        let at = schedule.next(from);
-        self.firings.insert(key.clone(), (schedule.clone(), at));
-        at
     }
 
     fn refresh(&mut self, index: &Index, offers: &Arc<Offers>) {
@@ -246,7 +210,7 @@ impl View {
         index: &Index,
         offers: &Offers,
         workloads: &Workloads,
-        (batch, counted): (&[bool], &mut AnnouncedShare<'_>),
+        (batch, admitted): (&[bool], &mut AnnouncedShare<'_>),
         seen: &mut Seen,
     ) {
         let mut gangs: BTreeMap<(Key, u64), Vec<PodRequest>> = BTreeMap::new();
@@ -283,18 +247,12 @@ impl View {
                 let request = PodRequest { shape: shape.clone(), count: gated };
                 match (gang(index, class), unfit) {
                     (Some(gang), _) => gangs.entry(gang).or_default().push(request),
-                    (None, None) => {
-                        let count = counted.admit(&class.namespace, &request);
-                        seen.hold_back(HeldBack::NamespaceShare, gated - count);
-                        if count > 0 {
-                            seen.cluster.announced.push(PodRequest { count, ..request });
-                        }
-                    }
+                    (None, None) => seen.announce(&class.namespace, request, admitted),
                     (None, Some(why)) => seen.unfit.push((shape, gated, why)),
                 }
             }
         }
-        self.gangs(gangs, counted, seen);
+        self.gangs(gangs, admitted, seen);
         // Classes that differ only in what the scheduler does not read, such as the namespace, have
         // one shape.
         let pending = &mut seen.cluster.pending;
@@ -304,140 +262,6 @@ impl View {
             sum.count = if is_equal { sum.count.saturating_add(next.count) } else { sum.count };
             is_equal
         });
-    }
-
-    /// Adds gangs, given by PodGroup and the minimum number of pods that start together.
-    ///
-    /// A gang counts once that many of its pods exist. A Job's pods are created one by one, and the
-    /// first of them could be placed where the whole gang does not fit.
-    fn gangs(
-        &mut self,
-        gangs: BTreeMap<(Key, u64), Vec<PodRequest>>,
-        counted: &mut AnnouncedShare<'_>,
-        seen: &mut Seen,
-    ) {
-        let before = std::mem::take(&mut self.whole);
-        for ((group, fewest), requests) in gangs {
-            let pods =
-                requests.iter().fold(0, |sum: u64, request| sum.saturating_add(request.count));
-            if pods < fewest && !before.contains(&group) {
-                seen.hold_back(HeldBack::PartOfGang, pods);
-                continue;
-            }
-            if counted.admits_gang(&group.namespace, &requests) {
-                seen.cluster.gangs.push(Gang { requests });
-            } else {
-                seen.hold_back(HeldBack::NamespaceShare, pods);
-            }
-            self.whole.insert(group);
-        }
-    }
-
-    fn announced(
-        &mut self,
-        index: &Index,
-        offers: &Offers,
-        workloads: &Workloads,
-        ((now, lead_seconds), counted): ((i64, &[i64]), &mut AnnouncedShare<'_>),
-        seen: &mut Seen,
-    ) {
-        let known = self.announced.take();
-        let is_new = |key: &Key| known.as_ref().is_some_and(|known| !known.contains(key));
-        let mut gangs = BTreeSet::new();
-        for (key, announcement) in index.announcements() {
-            let fires = match &announcement.schedule {
-                Some(schedule) => self.fires(key, schedule, announcement.fired, now),
-                None => Some(now),
-            };
-            let Some(within) = fires.map(|at| at.saturating_sub(now)) else { continue };
-            if within > lead_seconds.iter().copied().max().unwrap_or(0).max(0) {
-                continue;
-            }
-            let state = match workloads.announced(announcement) {
-                WaitingState::Announced
-                    if announcement.schedule.is_some() && index.creates_no_pods(key, now) =>
-                {
-                    WaitingState::HeldBack(HeldBack::NoPodsBefore)
-                }
-                WaitingState::Announced
-                    if announcement.since.is_some_and(|since| since + ANNOUNCED_SECONDS <= now) =>
-                {
-                    WaitingState::HeldBack(HeldBack::Expired)
-                }
-                state => state,
-            };
-            let is_gang = announcement.gang || workloads.is_gang_of_job(announcement);
-            // The pods of a running job are present demand. Their job matters only as a gang.
-            if state == WaitingState::Pending && !is_gang {
-                continue;
-            }
-            let pods: Vec<_> = index.announced_pods(announcement).collect();
-            if state != WaitingState::Pending {
-                let of_unknown = announcement.pods.iter().filter(|pods| index.lacks_flavor(pods));
-                for pods in of_unknown.filter(|pods| workloads.select(&pods.class)) {
-                    seen.hold_back(HeldBack::UnknownFlavor, pods.count);
-                }
-                for (class, count) in &pods {
-                    if let Some(reason) = workloads.missed(class) {
-                        seen.hold_back(reason, *count);
-                    }
-                }
-            }
-            let mut ours: Vec<PodRequest> = Vec::new();
-            for (class, count) in pods.iter().filter(|(class, _)| workloads.select(class)) {
-                let shape = self.shape(class, offers, workloads);
-                match offers.catalog.buckets_for(&shape) {
-                    Ok(fitting) => {
-                        let lead = fitting.first().and_then(|id| lead_seconds.get(id)).copied();
-                        if within <= lead.unwrap_or(0).max(0) {
-                            ours.push(PodRequest { shape, count: *count });
-                        }
-                    }
-                    Err(unfit) if state == WaitingState::Announced && *count > 0 => {
-                        let spot = workloads.may_be_interrupted(class);
-                        let why = no_bucket(class, spot, offers, unfit);
-                        seen.unfit.push((shape, *count, why));
-                    }
-                    // The reason for which they are held back names them, too.
-                    Err(_) => ours.push(PodRequest { shape, count: *count }),
-                }
-            }
-            let count: u64 = ours.iter().fold(0, |sum, pods| sum.saturating_add(pods.count));
-            if count == 0 {
-                continue;
-            }
-            if let WaitingState::HeldBack(reason) = state {
-                seen.hold_back(reason, count);
-                // A gang that was announced before is not learnt again.
-                gangs.extend(known.iter().filter_map(|known| known.get(key)).cloned());
-            } else if is_gang {
-                // The next job of a CronJob is counted when it exists.
-                if announcement.schedule.is_none() {
-                    if is_new(key) {
-                        let gang = Gang { requests: ours.clone() };
-                        seen.announced_first.push((key.clone(), gang));
-                    }
-                    gangs.insert(key.clone());
-                }
-                if state == WaitingState::Announced {
-                    if counted.admits_gang(&key.namespace, &ours) {
-                        seen.cluster.gangs.push(Gang { requests: ours });
-                    } else {
-                        seen.hold_back(HeldBack::NamespaceShare, count);
-                    }
-                }
-            } else {
-                for request in ours {
-                    let count = counted.admit(&key.namespace, &request);
-                    seen.hold_back(HeldBack::NamespaceShare, request.count - count);
-                    if count > 0 {
-                        seen.cluster.announced.push(PodRequest { count, ..request });
-                    }
-                }
-            }
-        }
-        self.announced = Some(gangs);
-        seen.unfit.sort();
     }
 }
 

@@ -10,7 +10,7 @@ use demand::forecast::{Expression, Ladder, Method};
 use demand::record::TICKS_MAX;
 use embedder::CapacityType;
 use placeholders::{
-    Behavior, Ceiling, Direction, InvalidField, Limits, Objective, OuterLimits, Policy,
+    Behavior, Ceiling, Direction, InvalidField, LimitShare, Limits, Objective, OuterLimits, Policy,
     PolicyField, ScalingPolicy, ScalingRules,
 };
 
@@ -210,9 +210,8 @@ impl OverprovisioningPolicySpec {
         let expression = forecast.expression(&mut faults);
         let spot_for = spot_for(buckets.spot_for.as_ref(), &mut faults);
         let outer = OuterLimits { operator: allowed.ceiling, ..OuterLimits::default() };
-        let announced_most = Some(Limits { outer, ..policy.limits.clone() }.share(share));
-        let workloads =
-            Workloads { announced_most, ..workloads.workloads(allowed, spot_for, &mut faults) };
+        let announced_most = Limits { outer, ..policy.limits.clone() }.share(share);
+        let workloads = workloads.workloads(allowed, spot_for, announced_most, &mut faults);
         let node_labels = buckets.selector.requirements("spec.buckets.selector", &mut faults);
         if !faults.is_empty() {
             return Err(faults);
@@ -390,6 +389,7 @@ impl WorkloadsSpec {
         &self,
         allowed: &Allowed,
         spot_for: SpotFor,
+        announced_most: LimitShare,
         faults: &mut Vec<String>,
     ) -> Workloads {
         let Self {
@@ -425,7 +425,7 @@ impl WorkloadsSpec {
                 .as_ref()
                 .map(|selector| selector.requirements("spec.workloads.gangJobs", faults)),
             spot_for,
-            announced_most: None,
+            announced_most: Some(announced_most),
         }
     }
 }

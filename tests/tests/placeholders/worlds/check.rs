@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
 use serde_json::Value;
 use tests::installed::{self, NAMESPACE, Prophet};
 use tokio::time::Instant;
 
-use super::super::world::{World, is_bound};
+use super::super::world::{World, is_bound, is_gated};
 use super::step::{Network, POLICY, Step};
 
 /// The most placeholders that the operator allows.
@@ -120,11 +119,6 @@ impl Facts {
         self.limits.retain(|(at, _)| now.duration_since(*at) <= window);
         self.limits.iter().map(|(_, limit)| *limit).max().unwrap_or(CEILING)
     }
-}
-
-fn is_gated(pod: &Pod) -> bool {
-    let gates = pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref());
-    gates.is_some_and(|gates| !gates.is_empty())
 }
 
 impl World {

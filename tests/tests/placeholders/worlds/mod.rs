@@ -13,7 +13,7 @@ mod step;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_sdk_autoscaling::types::Tag;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::ResourceExt as _;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch,
@@ -29,7 +29,7 @@ use tokio::time::Instant;
 
 use self::check::{CEILING, Facts};
 use self::step::{Network, OfNode, POLICY, Step, Steps};
-use super::world::{Plan, World, is_bound};
+use super::world::{Plan, World};
 
 /// The steps of one world. Afterwards everything is undone, and another world begins.
 const STEPS: usize = 40;
@@ -108,7 +108,7 @@ impl Random {
             Step::JobsGone => self.delete_jobs().await,
             Step::PodsEnd => {
                 for namespace in NAMESPACES {
-                    end_pods(&Api::namespaced(client.clone(), namespace)).await;
+                    world.end_pods(namespace).await;
                 }
             }
             Step::Node(at, what) => {
@@ -249,15 +249,6 @@ impl Random {
             size /= 2;
         }
         steps
-    }
-}
-
-/// Ends the pods on nodes, as a kubelet would. Some are deleted meanwhile.
-async fn end_pods(pods: &Api<Pod>) {
-    let all = pods.list(&ListParams::default()).await.map_or(Vec::new(), |all| all.items);
-    for pod in all.iter().filter(|pod| is_bound(pod)) {
-        let status = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
-        let _ = pods.patch_status(&pod.name_any(), &PatchParams::default(), &status).await;
     }
 }
 
