@@ -272,6 +272,9 @@ pub(super) fn relief(
     let yielding: Vec<Place> = all.filter(shares).collect();
     let cores = |bucket: BucketId| buckets[bucket].allocatable.cpu_millis.max(1);
     let least = yielding.iter().map(|(bucket, _)| cores(*bucket)).min().unwrap_or(u64::MAX);
+    // What is allocatable is less than what a quota counts, by a smaller part for larger nodes, so
+    // the ratio is rounded to the nearest number.
+    let placeholders = |bucket| (cores(bucket).saturating_add(least / 2) / least).max(1);
     let needed = pending.into_values().map(|pending| {
         let cluster = Cluster { pending, occupied: vec![0; buckets.len()], ..Cluster::default() };
         let demand = embed(&cluster, &offers.catalog);
@@ -280,7 +283,7 @@ pub(super) fn relief(
             nodes: sum.nodes.saturating_add(*nodes),
             placeholders: sum
                 .placeholders
-                .saturating_add(nodes.saturating_mul(cores(bucket).div_ceil(least))),
+                .saturating_add(nodes.saturating_mul(placeholders(bucket))),
         })
     });
     let needed = needed.collect();
