@@ -1,7 +1,6 @@
 //! Collects a policy's view of the cluster at one moment, which is the input of the later stages.
 
 mod announced;
-mod announced_share;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use embedder::{
 };
 use placeholders::{GroupStanding, SharedLimit, Standing as PlaceholdersStanding};
 
-use self::announced_share::AnnouncedShare;
+use super::announced_share::AnnouncedShare;
 use crate::catalog::{LaunchedBy, Offer, Offers, Pool};
 use crate::observe::PodClass;
 use crate::observe::Schedule;

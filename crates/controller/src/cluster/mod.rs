@@ -47,6 +47,7 @@
 //! a lead time headroom shrinks to announced demand.
 
 mod acting;
+mod announced_share;
 mod background_read;
 mod backoff;
 mod blindness;

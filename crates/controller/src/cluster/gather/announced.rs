@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use embedder::{Gang, PodRequest};
 
-use super::announced_share::AnnouncedShare;
 use super::{Seen, View, no_bucket};
 use crate::catalog::Offers;
+use crate::cluster::announced_share::AnnouncedShare;
 use crate::observe::{ANNOUNCED_SECONDS, HeldBack, Index, Key, Schedule, WaitingState, Workloads};
 
 /// How long after a CronJob's firing the firing still counts, in seconds, unless the CronJob's
