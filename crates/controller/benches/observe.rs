@@ -136,7 +136,7 @@ fn events(index: &mut Index, size: Size) {
         seconds(|| pods.extend(texts.iter().filter_map(|text| serde_json::from_str(text).ok())));
     let created = seconds(|| pods.iter().for_each(|pod| index.apply_pod(pod)));
     let deleted = seconds(|| pods.iter().for_each(|pod| index.delete_pod(pod)));
-    index.take_occurred();
+    index.take_occurred(0);
     println!(
         "an event: {:.2} µs for a created pod, {:.2} µs for a deleted pod, {:.2} µs to parse",
         each(created),

@@ -407,7 +407,7 @@ impl Controller {
         let (occurred, is_off, unread_prices) = {
             let mut world = self.shared.world();
             let unread = world.aws_prices.as_ref().map(|read| read.failing.clone());
-            (world.index.take_occurred(), world.is_off, unread.unwrap_or_default())
+            (world.index.take_occurred(now.timestamp()), world.is_off, unread.unwrap_or_default())
         };
         let yielding = self.yield_to_waiting_pods(&groups, now);
         let (mut taken, mut left) = (BTreeSet::new(), self.config.allowed.ceiling);

@@ -67,6 +67,8 @@ pub struct Index {
     gangs: [BTreeMap<Key, u64>; GANG_KINDS],
     /// The flavors of Kueue.
     flavors: BTreeMap<Key, FlavorSpec>,
+    /// The workload pods that wait and do not count as arrivals yet.
+    fresh: HashMap<u128, Fresh>,
     /// The number of workload pods that arrived since arrivals were last taken, by class.
     arrivals: HashMap<ClassId, u64>,
     /// By PodGroup: the workload pods that arrived since as many as start together were last taken.
@@ -101,6 +103,16 @@ struct Entry {
     generation: u8,
 }
 
+/// A workload pod that arrives once it is bound, or once an autoscaler could have launched a node
+/// for it.
+#[derive(Clone, Debug)]
+struct Fresh {
+    /// The PodGroup of the pod.
+    group: Option<Key>,
+    /// When a turn first saw it, in Unix seconds. `None` before that turn.
+    since: Option<i64>,
+}
+
 /// The last Job of a CronJob.
 #[derive(Clone, Copy, Debug)]
 struct Release {
@@ -118,7 +130,8 @@ const RELEASES_MAX: usize = 10_000;
 const NO_PODS_SECONDS: i64 = 60;
 
 /// Seconds between two scans of cluster-autoscaler: the default of its flag `--scan-interval`. A
-/// pod that waits longer waited for a node.
+/// pod that waits longer waited for a node. A pod that is deleted sooner, and that was not bound,
+/// needed none.
 pub const SCAN_SECONDS: i64 = 10;
 
 /// The maximum number of classes and nodes whose starts are kept until a turn takes them: 100,000.
@@ -250,6 +263,7 @@ impl Index {
             .map(|(&key, _)| key)
             .collect();
         for key in gone {
+            self.fresh.remove(&key);
             self.remove(key);
         }
         self.placeholders.retain(|_, (seen, _)| *seen == generation);
@@ -297,8 +311,13 @@ impl Index {
                 drop(self.measured.take(&name(pod)));
             }
             if class.role == Role::Workload && self.listed {
-                self.note_arrival(pod, &class);
+                let group = pod_group(pod);
+                let group = group.map(|name| Key { namespace: class.namespace.clone(), name });
+                self.fresh.insert(key, Fresh { group, since: None });
             }
+        }
+        if bound && let Some(fresh) = self.fresh.remove(&key) {
+            self.note_arrival(&class, fresh);
         }
         let id = self.classes.take(class);
         let Some(class) = self.classes.get(id) else { return };
@@ -318,6 +337,7 @@ impl Index {
     pub fn delete_pod(&mut self, pod: &Pod) {
         self.note_end(pod);
         self.forget_placeholder(pod);
+        self.fresh.remove(&key(pod));
         self.remove(key(pod));
     }
 
@@ -338,10 +358,9 @@ impl Index {
     }
 
     /// Counts a workload pod that arrived, also for its PodGroup.
-    fn note_arrival(&mut self, pod: &Pod, class: &PodClass) {
+    fn note_arrival(&mut self, class: &PodClass, fresh: Fresh) {
         count(&mut self.arrivals, &mut self.classes, class);
-        let Some(group) = pod_group(pod) else { return };
-        let group = Key { namespace: class.namespace.clone(), name: group };
+        let Some(group) = fresh.group else { return };
         if self.formed.contains(&group) {
             return;
         }
@@ -563,10 +582,10 @@ impl Index {
         self.version += 1;
     }
 
-    /// Returns what occurred since the last call.
-    pub fn take_occurred(&mut self) -> Occurred {
+    /// Returns what occurred since the last call. `now` is a Unix time.
+    pub fn take_occurred(&mut self, now: i64) -> Occurred {
         Occurred {
-            arrivals: self.take_arrivals(),
+            arrivals: self.take_arrivals(now),
             gangs: self.take_gangs(),
             starts: self.take_starts(),
             finished: self.take_finished(),
@@ -574,8 +593,22 @@ impl Index {
         }
     }
 
-    /// Returns the workload pods that arrived since the last call, by class.
-    fn take_arrivals(&mut self) -> Vec<(PodClass, u64)> {
+    /// Returns the workload pods that arrived since the last call, by class. A waiting pod arrives
+    /// when it has waited for longer than the autoscaler needs to see it.
+    fn take_arrivals(&mut self, now: i64) -> Vec<(PodClass, u64)> {
+        for fresh in self.fresh.values_mut() {
+            fresh.since.get_or_insert(now);
+        }
+        let waited = |fresh: &Fresh| {
+            fresh.since.is_some_and(|since| now.saturating_sub(since) >= SCAN_SECONDS)
+        };
+        let arrived: Vec<(u128, Fresh)> = self.fresh.extract_if(|_, fresh| waited(fresh)).collect();
+        for (key, fresh) in arrived {
+            let class = self.pods.get(&key).and_then(|entry| self.classes.get(entry.class));
+            if let Some(class) = class.map(|class| PodClass::clone(class)) {
+                self.note_arrival(&class, fresh);
+            }
+        }
         let arrivals = std::mem::take(&mut self.arrivals);
         let mut taken = Vec::with_capacity(arrivals.len());
         for (id, count) in arrivals {

@@ -157,10 +157,11 @@ impl Cluster {
             if recovered && has(Cause::WriteFailed) {
                 violations.push(format!("{name} reports a write that failed"));
             }
-            // A decision applies a limit, and an observation that is out of date has none at first.
+            // Without a decision, an observation that is out of date lets what stands be.
             let limit = one.policy.spec.limits.placeholders.map(u64::from);
-            let decides = one.outcome.decision.is_some() && recovered;
-            if limit.is_some_and(|limit| held > limit) && decides {
+            let outdated = fails_pods && one.outcome.offers.is_some();
+            let decides = one.outcome.decision.is_some() || outdated;
+            if limit.is_some_and(|limit| held > limit) && decides && recovered {
                 violations.push(format!("{name} holds {held} above its limit"));
             }
         }

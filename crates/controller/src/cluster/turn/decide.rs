@@ -128,7 +128,7 @@ impl PolicyController {
     }
 
     /// Runs the control's turn. `None` while no control has the buckets on offer, and while all
-    /// placeholders stay because watches fail.
+    /// placeholders stay because watches fail and no limit is below what stands.
     pub(super) fn decide(
         &mut self,
         settings: &PolicySettings,
@@ -150,9 +150,15 @@ impl PolicyController {
         if observation.blind {
             let names = of.catalog.buckets().iter().map(|bucket| bucket.name.as_str());
             let lead_seconds = of.longest_lead_seconds();
-            let headroom = self.blindness.headroom(names, lead_seconds, observed.time);
-            let outdated = headroom
-                .map(|headroom| control.outdated_turn(observed, &settings.policy, &headroom));
+            let stays = self.blindness.headroom(names, lead_seconds, observed.time);
+            let stands = || {
+                let buckets = 0..of.catalog.len();
+                buckets.map(|bucket| observed.standing.placeholders(bucket)).collect()
+            };
+            let shrinks = stays.is_some();
+            let headroom = stays.unwrap_or_else(stands);
+            let turn = control.outdated_turn(observed, &settings.policy, &headroom);
+            let outdated = (shrinks || !turn.plan.is_empty()).then_some(turn);
             return (outdated.map(|turn| decision(turn, Vec::new())), faults);
         }
         let turn = control.turn(observed, &settings.policy);

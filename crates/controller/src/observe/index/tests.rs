@@ -134,12 +134,43 @@ fn classes_of_pods_that_are_gone_are_forgotten() {
     for name in ["one", "two", "three"] {
         index.apply_pod(&of_group(name, "ring"));
     }
-    assert_eq!(index.take_arrivals()[0].1, 3);
+    assert!(index.take_arrivals(0).is_empty());
+    assert_eq!(index.take_arrivals(SCAN_SECONDS)[0].1, 3);
     assert!(index.take_gangs().is_empty());
     for name in ["one", "two", "three"] {
         index.delete_pod(&of_group(name, "ring"));
     }
     assert_eq!(index.classes().iter().count(), 1);
+}
+
+/// A pod that is deleted before an autoscaler can see it needs no node.
+#[test]
+fn a_pod_arrives_when_it_is_bound_or_has_waited_for_a_scan() {
+    let mut index = listed();
+    let mut arrived = |now: i64, change: &dyn Fn(&mut Index)| {
+        change(&mut index);
+        index.take_arrivals(now).iter().map(|(_, count)| count).sum::<u64>()
+    };
+    let waits =
+        |name: &'static str| move |index: &mut Index| index.apply_pod(&pod(name, &[], None));
+    let nothing = |_: &mut Index| {};
+    assert_eq!(arrived(0, &waits("a")), 0);
+    assert_eq!(arrived(3, &waits("b")), 0);
+    assert_eq!(arrived(9, &|index| index.delete_pod(&pod("a", &[], None))), 0);
+    assert_eq!(arrived(12, &nothing), 0);
+    assert_eq!(arrived(13, &nothing), 1);
+    assert_eq!(arrived(14, &|index| index.apply_pod(&pod("b", &[], Some(114)))), 0);
+    assert_eq!(arrived(15, &|index| index.apply_pod(&pod("c", &[], Some(115)))), 1);
+    assert_eq!(arrived(16, &waits("d")), 0);
+    assert_eq!(arrived(17, &|index| index.apply_pod(&pod("d", &[], Some(117)))), 1);
+    // It vanished while the watch was cut.
+    assert_eq!(arrived(20, &waits("e")), 0);
+    let relist = |index: &mut Index| {
+        index.begin_pods();
+        index.end_pods();
+    };
+    assert_eq!(arrived(40, &relist), 0);
+    assert!(index.fresh.is_empty());
 }
 
 /// A pod of a PodGroup of the scheduler plugins.
@@ -157,6 +188,8 @@ fn a_gang_arrives_when_as_many_pods_as_start_together_have_arrived() {
     index.gangs(0).insert(ring, 2);
     let mut arrive = |name: &str, group: &str| {
         index.apply_pod(&of_group(name, group));
+        index.take_arrivals(0);
+        index.take_arrivals(SCAN_SECONDS);
         let gangs = index.take_gangs().into_iter();
         gangs.map(|gang| gang[0].1).collect::<Vec<u64>>()
     };
