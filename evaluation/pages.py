@@ -16,7 +16,7 @@ from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from replay import CONSTANTS, KNOWN, METHODS, OURS, POLICIES, RULES, UNNEEDED
+from replay import CONSTANTS, KNOWN, METHODS, OURS, POLICIES, RULES, UNNEEDED, WARM
 from windows import LOGS, Log, Window
 
 Json = dict[str, Any]
@@ -48,7 +48,7 @@ class Result:
 
     def part(self, name: str, part: str) -> float:
         """Returns a part of a policy's bill, in pending pod-hours."""
-        return float(self.policies[name]["bill"][part]) / self.wait
+        return float(self.policies[name]["bill"].get(part, 0.0)) / self.wait
 
     @property
     def waiting(self) -> float:
@@ -106,11 +106,11 @@ def packing(results: list[Result], name: str) -> tuple[float, float]:
 
 
 def cost_part(results: list[Result], name: str) -> Part:
-    """Returns the cost of a policy: waiting, idling and launching, and packing where its interval excludes zero."""
+    """Returns the cost of a policy: waiting, idling, launching and warm pools, and packing where its interval excludes zero."""
     share, half = packing(results, name)
     enough = all(result.replays >= REPLAYS_MIN for result in results)
     counts = ("packing",) if enough and abs(share) > half > 0 else ()
-    return bill(name, "waiting", "idling", "launching", *counts)
+    return bill(name, "waiting", "idling", "launching", "warm_pool", *counts)
 
 
 def cost(results: list[Result], name: str) -> float:
@@ -120,7 +120,8 @@ def cost(results: list[Result], name: str) -> float:
 
 def nodes(name: str) -> Part:
     """Returns, for a window, the dollars of nodes beyond reactive, and 1."""
-    return lambda result: (sum(result.policies[name]["bill"][part] for part in ("idling", "launching", "packing")), 1.0)
+    parts = ("idling", "launching", "warm_pool", "packing")
+    return lambda result: (sum(result.policies[name]["bill"].get(part, 0.0) for part in parts), 1.0)
 
 
 def break_even(name: str) -> Part:
@@ -292,6 +293,27 @@ def levels(results: dict[str, list[Result]]) -> str:
     )
 
 
+def warm_pools(results: dict[str, list[Result]]) -> str:
+    """Returns the table of warm pools on all logs."""
+    head = ["log, policy", "pod-hours off, %", "launches x", "idling, %", "launching, %", "warm pool, %", "nodes and pool, $"]
+    head += ["breaks even at $", "cost, held out, %", "cost, open, %"]
+    rows = []
+    for log, of_log in results.items():
+        for name in ["ensemble", *WARM]:
+            rows.append(
+                [
+                    f"{log}, `{name}`",
+                    percent(ratio(of_log, removed(name))),
+                    f"{ratio(of_log, launches(name)):.2f}",
+                    *(percent(ratio(of_log, bill(name, part))) for part in ("idling", "launching", "warm_pool")),
+                    dollars(sum(nodes(name)(result)[0] for result in of_log)),
+                    f"{ratio(of_log, break_even(name)):.2f}",
+                    *(cost_interval(half, name) for half in halves(of_log)),
+                ]
+            )
+    return table(head, rows)
+
+
 def knowledge(results: dict[str, list[Result]]) -> str:
     """Returns the table of what more knowledge of the future is worth: the extra cost on each log."""
     known = [
@@ -429,6 +451,11 @@ def with_known(results: Path, result: Result) -> Result:
     return with_policies(result, {name: scaled(policy) for name, policy in known.policies.items()})
 
 
+def with_warm(results: Path, result: Result) -> Result:
+    """Returns the window with the policies over warm pools, which ran on the same submissions."""
+    return with_policies(result, read(results, result.window, "-warm").policies)
+
+
 def with_unneeded(results: Path, of_log: list[Result], span: str) -> list[Result]:
     """Returns the windows with `unneeded`, the autoscaler that removes nodes after `span`."""
     changed = []
@@ -446,7 +473,10 @@ def main(results: Path, folder: Path) -> None:
     """Writes all pages."""
     pages = folder / "evaluation"
     pages.mkdir(exist_ok=True)
-    of_logs = {log.name: [with_known(results, read(results, window)) for window in log.windows()] for log in LOGS}
+    def window_of(window: Window) -> Result:
+        return with_warm(results, with_known(results, read(results, window)))
+
+    of_logs = {log.name: [window_of(window) for window in log.windows()] for log in LOGS}
     for log in LOGS:
         of_log = of_logs[log.name]
         unneeded = {span: with_unneeded(results, of_log, span) for span in UNNEEDED}
@@ -464,6 +494,7 @@ def main(results: Path, folder: Path) -> None:
         "references": references(of_logs),
         "levels": levels(of_logs),
         "figures": figures,
+        "warm": warm_pools(of_logs),
         "knowledge": knowledge(of_logs),
     }
     prose = (HERE / "prose.md").read_text()

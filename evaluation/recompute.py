@@ -1,7 +1,7 @@
 """Recomputes the figures of `prophet simulate --out DIR` from its CSV files: `recompute.py DIR`.
 
-It reads figures.json for the window, the prices and the printed figures, and jobs.csv and nodes.csv
-of each replay for the rest. It needs only the standard library. It prints one row per policy, and
+It reads figures.json for the window, the prices and the printed figures, and jobs.csv, nodes.csv and
+warm.csv of each replay for the rest. It needs only the standard library. It prints one row per policy, and
 the exit code is 1 if a figure differs from the printed one.
 """
 
@@ -21,7 +21,7 @@ TOLERANCE = 1e-6
 """The largest relative difference, because figures.json has nine significant digits."""
 
 
-def figures(jobs: list[Row], nodes: list[Row], report: Json) -> Figures:
+def figures(jobs: list[Row], nodes: list[Row], warm: list[Row], report: Json) -> Figures:
     """Returns the figures of one policy in one replay."""
     start, end = report["window"]["from"], report["window"]["until"]
     prices = {entry["name"]: entry for entry in report["instance_types"]}
@@ -46,6 +46,8 @@ def figures(jobs: list[Row], nodes: list[Row], report: Json) -> Figures:
         launching += overlap(int(node["requested"]), ready, start, end) / HOUR * hourly
         idling += unused * hourly
         packing += int(node["busy_s"]) / HOUR * hourly
+    pool = sum(of_warm(instance, report, prices) for instance in warm)
+    dollars += pool
     return {
         "jobs": len(jobs),
         "jobs_never_started": len(jobs) - len(started),
@@ -65,6 +67,7 @@ def figures(jobs: list[Row], nodes: list[Row], report: Json) -> Figures:
         "dollars": dollars,
         "bill.idling": idling,
         "bill.launching": launching,
+        "bill.warm_pool": pool,
         "bill.packing": packing,
     }
 
@@ -72,18 +75,28 @@ def figures(jobs: list[Row], nodes: list[Row], report: Json) -> Figures:
 def beyond(policy: Figures, reactive: Figures, wait_dollars: float) -> Figures:
     """Returns the figures that compare a policy with `reactive` in the same replay."""
     removed = reactive["pending_pod_hours"] - policy["pending_pod_hours"]
-    bill = {part: policy[f"bill.{part}"] - reactive[f"bill.{part}"] for part in ("idling", "launching", "packing")}
+    bill = {part: policy[f"bill.{part}"] - reactive[f"bill.{part}"] for part in ("idling", "launching", "warm_pool", "packing")}
     waiting = reactive["pending_pod_hours"] * wait_dollars
     idle = policy["idle_instance_hours"] - reactive["idle_instance_hours"]
     return {
         "extra_idle": share(idle, reactive["instance_hours"]),
-        "extra_cost": share(bill["idling"] + bill["launching"] - removed * wait_dollars, waiting),
+        "extra_cost": share(bill["idling"] + bill["launching"] + bill["warm_pool"] - removed * wait_dollars, waiting),
         "extra_packing": share(bill["packing"], waiting),
         "break_even_dollars": (policy["dollars"] - reactive["dollars"]) / removed if removed > 0 else math.nan,
         "bill.waiting": -removed * wait_dollars,
         **{f"bill.{part}": dollars for part, dollars in bill.items()},
         "launches_ratio": share(policy["launches"], reactive["launches"]),
     }
+
+
+def of_warm(instance: Row, report: Json, prices: Json) -> float:
+    """Returns the price of an instance of a warm pool: it runs while it is prepared, and costs a share while it is stopped."""
+    start, end = report["window"]["from"], report["window"]["until"]
+    gone = end if instance["gone"] == "-1" else int(instance["gone"])
+    stopped = gone if instance["stopped"] == "-1" else int(instance["stopped"])
+    hours = overlap(int(instance["requested"]), stopped, start, end) / HOUR
+    hours += float(report["settings"]["warmShare"]) * overlap(stopped, gone, start, end) / HOUR
+    return hours * float(prices[instance["bucket"]]["idle_dollars_per_hour"])
 
 
 def overlap(since: int, until: int, start: int, end: int) -> int:
@@ -115,9 +128,9 @@ def recompute(folder: Path, report: Json) -> dict[str, Figures]:
     replays = sorted(folder.glob("replay-*")) or [folder]
     sums: dict[str, list[Figures]] = {}
     for replay in replays:
-        jobs, nodes = by_policy(replay / "jobs.csv"), by_policy(replay / "nodes.csv")
+        jobs, nodes, warm = (by_policy(replay / f"{name}.csv") for name in ("jobs", "nodes", "warm"))
         names = [policy["name"] for policy in report["policies"]]
-        own = {name: figures(jobs.get(name, []), nodes.get(name, []), report) for name in names}
+        own = {name: figures(jobs.get(name, []), nodes.get(name, []), warm.get(name, []), report) for name in names}
         for name in names:
             compared = beyond(own[name], own["reactive"], report["wait_dollars_per_pod_hour"])
             sums.setdefault(name, []).append(own[name] | compared)

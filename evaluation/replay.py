@@ -27,6 +27,8 @@ METHODS += ["increments:0.9", "onnx:0.9"]
 KNOWN = ["ends", "jobs:active", "jobs:others", "oracle"]
 """References that know some of the future. They run once and have a file of their own, because they take long."""
 POLICIES = ["reactive", *CONSTANTS, *RULES, *OURS, *METHODS, "rates:0.9"]
+WARM = [*(f"warm-pool:{n}" for n in (2, 4, 8, 16)), "ensemble+warm-pool"]
+"""Policies over groups with warm pools, in a file of their own."""
 UNNEEDED = ["5m", "20m"]
 """Values of --scale-down-unneeded-time for the autoscaler alone, beside the default, 10m."""
 
@@ -53,6 +55,7 @@ def main(prophet: Path, traces: Path, replays: str, results: Path, half: str) ->
             write(prophet, results / f"{window.name}-known.json", [*once, ",".join(KNOWN)], Path(folder))
             if len(window.log.types) > 1:
                 search(prophet, results / f"{window.name}-constants.json", simulate, len(window.log.types), Path(folder))
+            write(prophet, results / f"{window.name}-warm.json", [*simulate, ",".join(WARM)], Path(folder))
             for span in UNNEEDED:
                 unneeded = [*simulate, "reactive", "--scale-down-unneeded-time", span]
                 write(prophet, results / f"{window.name}-unneeded-{span}.json", unneeded, Path(folder))

@@ -17,7 +17,7 @@ use simulator::SimulationSettings;
 use simulator::replay::Workload;
 use simulator::simulate_observed;
 use simulator::{DAYS_MIN, Ratio};
-use simulator::{Figures, costs_by_day};
+use simulator::{Figures, Pricing, costs_by_day};
 
 use super::{Recorded, RecordedError, recorded_since};
 
@@ -121,8 +121,9 @@ impl IfActed {
         let Some(acting) = run(named_policy) else { return Ok(None) };
         let prices = Prices::new(objective, catalog);
         let (tiers, scan) = (&settings.tiers, settings.scan.as_seconds());
-        let figures = |log: &RunLog| Figures::of(log, (&prices, tiers), scan);
-        let costs = |log: &RunLog| costs_by_day(log, &prices, tiers);
+        let pricing = Pricing { prices: &prices, tiers, warm_share: settings.warm_share };
+        let figures = |log: &RunLog| Figures::of(log, pricing, scan);
+        let costs = |log: &RunLog| costs_by_day(log, pricing);
         Ok(Some(Self {
             window,
             left_out: workload.unplaceable.iter().map(|jobs| jobs.jobs).sum(),

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use testkit::{bucket, catalog, catalog_of, cpus, group};
 use traces::{Admits, Job, Work};
 
-use super::figures::Figures;
+use super::figures::{Figures, Pricing};
 use super::input::{SimulationInput, first_decision};
 use super::log::RunLog;
 use super::named_policy::{KnownJobs, NamedPolicy, PaperForecast};
@@ -203,6 +203,9 @@ fn any_policy() -> impl Strategy<Value = NamedPolicy> {
         Just(NamedPolicy::Oracle),
         Just(NamedPolicy::Jobs(KnownJobs::Others)),
         Just(NamedPolicy::Ends),
+        Just(NamedPolicy::WarmPool(2)),
+        Just(NamedPolicy::Tiered(Some(1))),
+        Just(NamedPolicy::Tiered(None)),
     ]
 }
 
@@ -827,7 +830,50 @@ fn the_oracle_holds_no_node_where_a_job_ends_in_time() {
 
 fn figures(log: &RunLog, catalog: &Catalog) -> Figures {
     let prices = Prices::new(Objective::default(), catalog);
-    Figures::of(log, (&prices, &Tiers::default()), 10)
+    let tiers = Tiers::default();
+    Figures::of(log, Pricing { prices: &prices, tiers: &tiers, warm_share: 0.02 }, 10)
+}
+
+/// The pool has an instance when the first job comes, so its node is ready 75 seconds after the
+/// scan. The instance in its place is not prepared when the second job comes.
+#[test]
+fn nodes_come_from_warm_pools_where_these_have_a_stopped_instance() {
+    let of_node = |submit| job(submit, 600, 1, cpus(4_000), None, 0);
+    let jobs = vec![of_node(100_000), of_node(100_100)];
+    let settings = SimulationSettings::default();
+    let window = (90_000, 120_000);
+    let log = run(&jobs, &one_type(9), &settings, NamedPolicy::WarmPool(1), window);
+    let waits: Vec<i64> = log.jobs.iter().map(|job| job.wait_seconds(window.1)).collect();
+    assert_eq!(waits, [85, 310]);
+    let nodes: Vec<_> = log.nodes.iter().map(|node| (node.requested, node.ready)).collect();
+    assert_eq!(nodes, [(100_010, Some(100_085)), (100_110, Some(100_410))]);
+    let times = log.warm.iter().map(|one| (one.requested, one.stopped, one.gone));
+    let first = first_decision(window);
+    assert_eq!(
+        times.collect::<Vec<_>>(),
+        [(first, Some(first + 300), Some(100_010)), (100_010, Some(100_310), None)]
+    );
+    let stopped = (100_010 - 90_000) + (120_000 - 100_310);
+    let dollars = (300.0 + 0.02 * f64::from(stopped)) / 3_600.0;
+    let pool = figures(&log, &one_type(9)).bill.warm_pool;
+    assert!((pool - dollars).abs() < 1e-9, "{pool} {dollars}");
+}
+
+/// The jobs of a node come each ten minutes, so the pool has one instance once this was learnt. A
+/// group with one node has no room for it.
+#[test]
+fn warm_pools_have_as_many_instances_as_pay_off_and_the_group_has_room_for() {
+    let jobs: Vec<Job> = (0..300).map(|at| job(600 * at, 60, 1, cpus(4_000), None, 0)).collect();
+    let window = (120_000, 180_000);
+    let settings =
+        SimulationSettings { scale_down_unneeded_time: Span::seconds(60), ..Default::default() };
+    let settings = SimulationSettings { scale_down_delay_after_add: Span::seconds(10), ..settings };
+    let pools = |max| {
+        let log = run(&jobs, &one_type(max), &settings, NamedPolicy::Tiered(None), window);
+        log.warm.len()
+    };
+    assert!(pools(9) > 0);
+    assert_eq!(pools(1), 0);
 }
 
 /// Two pods that fill a node each start in second 310. Only the pod on the node that is taken away

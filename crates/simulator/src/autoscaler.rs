@@ -16,7 +16,7 @@ use super::settings::{GangMode, LaunchLatency, SimulationSettings};
 use crate::replay::Queue;
 use crate::replay::Workload;
 use crate::replay::requests;
-use crate::replay::{SimulatedCluster, SimulatedNodeId};
+use crate::replay::{SimulatedCluster, SimulatedNodeId, WarmId};
 
 /// The first and the longest backoff of a group whose launches fail, in seconds. These are the
 /// defaults of cluster-autoscaler: 5 and 30 minutes.
@@ -34,6 +34,8 @@ const LATENCY_SECONDS_MAX: f64 = 86_400.0;
 pub(crate) struct Autoscaler {
     latency: LaunchLatency,
     failure_share: f64,
+    /// How long a stopped instance of a warm pool takes to start, in seconds.
+    warm_start: i64,
     /// Whether the pods of a job must be in one group.
     in_groups: bool,
     random: Pcg64Mcg,
@@ -69,6 +71,7 @@ impl Autoscaler {
         Self {
             latency: settings.launch_latency,
             failure_share: settings.launch_failure_share,
+            warm_start: settings.warm_start.as_seconds(),
             in_groups: settings.gang == GangMode::OneGroup,
             random,
             backoffs: backoffs.collect(),
@@ -245,8 +248,32 @@ impl Autoscaler {
         now: i64,
     ) -> NodeRequest {
         let node = cluster.launch(bucket, group, waited_for, now);
+        if cluster.warm.take((bucket, group), now) {
+            return NodeRequest { node, at: now + self.warm_start, fails: false };
+        }
         let fails = self.failure_share > 0.0 && self.random.random_bool(self.failure_share);
         NodeRequest { node, at: now + self.draw_latency(), fails }
+    }
+
+    /// Begins to prepare the instances that warm pools lack, as far as the maxima of the groups
+    /// admit. Returns them, each with the time at which it is stopped.
+    pub(crate) fn prepare(
+        &mut self,
+        cluster: &mut SimulatedCluster<'_>,
+        now: i64,
+    ) -> Vec<(WarmId, i64)> {
+        let mut prepared = Vec::new();
+        for (bucket, entry) in cluster.catalog.buckets().iter().enumerate() {
+            for (at, group) in entry.groups.iter().enumerate() {
+                let home = (bucket, at);
+                let exist = cluster.nodes_in(bucket, at).saturating_add(cluster.warm.size(home));
+                let room = group.max.saturating_sub(exist);
+                for _ in 0..cluster.warm.lacks(home).min(room) {
+                    prepared.push((cluster.warm.prepare(home, now), now + self.draw_latency()));
+                }
+            }
+        }
+        prepared
     }
 
     /// Returns the group with the fewest nodes among those below their maximum that do not back

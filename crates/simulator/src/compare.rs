@@ -12,7 +12,7 @@ use placeholders::Prices;
 
 use super::bootstrap::Ratio;
 use super::figures::{
-    Figures, HiddenOverDays, PodCounts, costs_by_day, hidden_over_days, pods_by_day,
+    Figures, HiddenOverDays, PodCounts, Pricing, costs_by_day, hidden_over_days, pods_by_day,
 };
 use super::input::{SimulationInput, first_decision, replayed};
 use super::log::RunLog;
@@ -280,8 +280,10 @@ impl Arena<'_> {
             });
             (self.progress.advanced)(&name, 1.0);
             let tiers = &self.settings.tiers;
-            let costs = costs_by_day(&log, &self.prices, tiers);
-            let figures = Figures::of(&log, (&self.prices, tiers), scan);
+            let warm_share = self.settings.warm_share;
+            let pricing = Pricing { prices: &self.prices, tiers, warm_share };
+            let costs = costs_by_day(&log, pricing);
+            let figures = Figures::of(&log, pricing, scan);
             let of_tiers = TierFigures::of(&log, tiers);
             (figures, of_tiers, costs, pods_by_day(&log), keep.then_some(log))
         });

@@ -4,15 +4,16 @@ use embedder::Catalog;
 use placeholders::Prices;
 
 use super::compare::{Progress, parallel};
-use super::figures::costs_by_day;
+use super::figures::{Pricing, costs_by_day};
 use super::input::{SimulationInput, replayed};
 use super::named_policy::NamedPolicy;
 use super::settings::SimulationSettings;
 use super::world::simulate;
 use crate::replay::Workload;
 
-/// Returns the cost of waiting, idling and launching under a policy in pending pod-hours, by day of
-/// the window: one list for each of the named `settings`, means over its replays.
+/// Returns the cost of waiting, idling, launching and warm pools under a policy in pending
+/// pod-hours, by day of the window: one list for each of the named `settings`, means over its
+/// replays.
 ///
 /// All settings must have the same replays, jitter and seed, so that they replay the same
 /// submissions.
@@ -47,7 +48,8 @@ pub fn costs_of(
             });
             (progress.advanced)(&name, 1.0);
             let prices = Prices::new(settings.policy.objective, catalog);
-            costs_by_day(&log, &prices, &settings.tiers)
+            let (tiers, warm_share) = (&settings.tiers, settings.warm_share);
+            costs_by_day(&log, Pricing { prices: &prices, tiers, warm_share })
         },
     );
     let mut costs: Vec<Vec<f64>> = vec![Vec::new(); settings.len()];

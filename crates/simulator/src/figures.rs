@@ -5,7 +5,7 @@ use base::tier::Tiers;
 use placeholders::Prices;
 use serde::{Serialize, Serializer};
 
-use super::log::{JobRecord, NodeRecord, RunLog};
+use super::log::{JobRecord, NodeRecord, RunLog, WarmRecord};
 
 /// The figures of one run, or their means over several runs.
 ///
@@ -68,7 +68,7 @@ pub struct Figures {
     /// where no waiting is removed.
     #[serde(serialize_with = "plain")]
     pub break_even_dollars: f64,
-    /// The price of all nodes from request to gone, in dollars.
+    /// The price of all nodes from request to gone, and of warm pools, in dollars.
     #[serde(serialize_with = "plain")]
     pub dollars: f64,
     /// What is paid beyond `reactive`.
@@ -95,8 +95,28 @@ pub struct Figures {
     pub lost_pod_hours: f64,
 }
 
+/// The prices of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Pricing<'a> {
+    /// The prices of waiting and of instances.
+    pub prices: &'a Prices,
+    /// The weights of the jobs' waiting.
+    pub tiers: &'a Tiers,
+    /// The price of a stopped instance of a warm pool, as a share of the price of a running one.
+    pub warm_share: f64,
+}
+
+impl Pricing<'_> {
+    /// The price of an instance of a warm pool within a window, in dollars.
+    fn of_warm(&self, instance: &WarmRecord, window: (i64, i64)) -> f64 {
+        let (preparing, stopped) = instance.seconds(window);
+        let hours = hours(preparing) + self.warm_share * hours(stopped);
+        hours * self.prices.idle(instance.bucket)
+    }
+}
+
 /// What a run costs beyond `reactive`, in dollars. The parts other than `waiting` add up to the
-/// difference of the prices of all nodes.
+/// difference of the prices of all nodes and warm pools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Bill {
     /// The weighted pending pod-hours, at the price of waiting.
@@ -109,6 +129,10 @@ pub struct Bill {
     /// them.
     #[serde(serialize_with = "plain")]
     pub launching: f64,
+    /// The instances of warm pools: while they are prepared, at the same prices, and while they are
+    /// stopped, at a share of them.
+    #[serde(serialize_with = "plain")]
+    pub warm_pool: f64,
     /// The hours of nodes on which pods run, at the same prices: pods that start at other times
     /// share nodes with other pods.
     #[serde(serialize_with = "plain")]
@@ -116,19 +140,19 @@ pub struct Bill {
 }
 
 /// What [`Figures::extra_cost`] is, in words for notes below tables.
-pub const COST_NOTE: &str = "what a policy adds to the price of waiting, and to the price of nodes while they idle and while they launch, as a share of the price of reactive's waiting; with ten replays or more also packing, where its 95 % interval over the replays excludes 0";
+pub const COST_NOTE: &str = "what a policy adds to the price of waiting, and to the price of nodes while they idle and while they launch and of warm pools, as a share of the price of reactive's waiting; with ten replays or more also packing, where its 95 % interval over the replays excludes 0";
 
 impl Bill {
-    /// The cost by which policies are compared: waiting, idling and launching. Packing is left out,
-    /// because a few jobs that share their nodes with others by chance change it by more than the
-    /// policies differ.
+    /// The cost by which policies are compared: waiting, idling, launching and warm pools. Packing
+    /// is left out, because a few jobs that share their nodes with others by chance change it by
+    /// more than the policies differ.
     pub fn cost(self) -> f64 {
-        self.waiting + self.idling + self.launching
+        self.waiting + self.idling + self.launching + self.warm_pool
     }
 
-    /// The price of the nodes.
+    /// The price of the nodes and the warm pools.
     pub fn nodes(self) -> f64 {
-        self.idling + self.launching + self.packing
+        self.idling + self.launching + self.warm_pool + self.packing
     }
 
     fn less(self, other: Self) -> Self {
@@ -136,6 +160,7 @@ impl Bill {
             waiting: self.waiting - other.waiting,
             idling: self.idling - other.idling,
             launching: self.launching - other.launching,
+            warm_pool: self.warm_pool - other.warm_pool,
             packing: self.packing - other.packing,
         }
     }
@@ -176,7 +201,8 @@ impl Figures {
     /// Computes all figures except those that need the run of `reactive`: `extra_idle`,
     /// `extra_cost`, `extra_packing`, `break_even_dollars` and `launches_ratio`. Nothing is
     /// subtracted from `bill`.
-    pub fn of(log: &RunLog, (prices, tiers): (&Prices, &Tiers), scan_seconds: i64) -> Self {
+    pub fn of(log: &RunLog, pricing: Pricing<'_>, scan_seconds: i64) -> Self {
+        let Pricing { prices, tiers, .. } = pricing;
         let (_, until) = log.window;
         let mut waits: Vec<i64> = log.jobs.iter().map(|job| job.wait_seconds(until)).collect();
         waits.sort_unstable();
@@ -212,6 +238,9 @@ impl Figures {
             bill.idling += hours(within(ready, gone) - node.busy_seconds) * hourly;
             bill.packing += hours(node.busy_seconds) * hourly;
         }
+        bill.warm_pool =
+            log.warm.iter().map(|instance| pricing.of_warm(instance, log.window)).sum();
+        dollars += bill.warm_pool;
         Self {
             jobs: waits.len() as f64,
             pending_minutes: PendingMinutes::of(&waits),
@@ -317,6 +346,7 @@ impl Figures {
                 waiting: of(|f| f.bill.waiting),
                 idling: of(|f| f.bill.idling),
                 launching: of(|f| f.bill.launching),
+                warm_pool: of(|f| f.bill.warm_pool),
                 packing: of(|f| f.bill.packing),
             },
             launches_ratio: of(|f| f.launches_ratio),
@@ -340,11 +370,12 @@ const STANDARD_ERRORS: f64 = 2.262;
 /// Reads one figure.
 type Get = fn(&Figures) -> f64;
 
-/// Returns the cost of a run by day of the window, in pending pod-hours: waiting, idling and
-/// launching, as in [`Bill::cost`].
+/// Returns the cost of a run by day of the window, in pending pod-hours: waiting, idling, launching
+/// and warm pools, as in [`Bill::cost`].
 ///
 /// A job's wait counts on the day of its submission.
-pub fn costs_by_day(log: &RunLog, prices: &Prices, tiers: &Tiers) -> Vec<f64> {
+pub fn costs_by_day(log: &RunLog, pricing: Pricing<'_>) -> Vec<f64> {
+    let Pricing { prices, tiers, .. } = pricing;
     let (from, until) = log.window;
     let mut costs = vec![0.0; days(log.window)];
     for (bucket, busy) in log.busy_by_day.iter().enumerate() {
@@ -357,6 +388,13 @@ pub fn costs_by_day(log: &RunLog, prices: &Prices, tiers: &Tiers) -> Vec<f64> {
         for ((cost, paid), busy) in costs.iter_mut().zip(paid).zip(busy) {
             *cost += hours(paid - busy) * price;
         }
+    }
+    let mut begin = from;
+    for cost in &mut costs {
+        let day = (begin, begin.saturating_add(DAY_SECONDS).min(until));
+        let warm: f64 = log.warm.iter().map(|instance| pricing.of_warm(instance, day)).sum();
+        *cost += warm / prices.wait();
+        begin = day.1;
     }
     for job in &log.jobs {
         let day = usize::try_from((job.submit - from) / DAY_SECONDS).ok();
@@ -511,6 +549,37 @@ mod tests {
         Prices::new(Objective::WaitRatio(4.0), &catalog)
     }
 
+    fn pricing<'a>(prices: &'a Prices, tiers: &'a Tiers) -> Pricing<'a> {
+        Pricing { prices, tiers, warm_share: 0.02 }
+    }
+
+    /// An instance of a warm pool is prepared for an hour, for $9, and stopped for 50 hours, for as
+    /// much: the last hour of the first day, and the second day, are in the window.
+    #[test]
+    fn a_warm_pool_costs_its_preparation_and_a_share_while_it_is_stopped() {
+        let day = 24 * HOUR;
+        let instance =
+            WarmRecord { bucket: 0, group: 0, requested: 0, stopped: Some(HOUR), gone: None };
+        let log = |window| RunLog {
+            window,
+            warm: vec![instance],
+            busy_by_day: vec![vec![0]],
+            ..RunLog::default()
+        };
+        let (prices, tiers) = (prices(), Tiers::default());
+        let pool = |window| Figures::of(&log(window), pricing(&prices, &tiers), 10).bill.warm_pool;
+        assert_eq!(pool((0, 51 * HOUR)), 18.0);
+        assert_eq!(pool((2 * HOUR, 52 * HOUR)), 9.0);
+        let by_day = costs_by_day(&log((0, 2 * day)), pricing(&prices, &tiers));
+        let expected = [9.0 + 23.0 * 0.18, 24.0 * 0.18].map(|dollars| dollars / 36.0);
+        assert_eq!(by_day, expected);
+        let figures = Figures::of(&log((0, 2 * day)), pricing(&prices, &tiers), 10);
+        assert_eq!(
+            (figures.dollars, figures.bill.nodes()),
+            (figures.bill.warm_pool, figures.dollars)
+        );
+    }
+
     /// The window is 36 hours and starts at noon. The first node is ready for the whole window, and
     /// runs pods for four hours on the first day and for two hours on the second. The second node
     /// launches for two hours and is idle for three: one of these on the first day and two on the
@@ -530,7 +599,7 @@ mod tests {
             ..RunLog::default()
         };
         assert_eq!(
-            costs_by_day(&log, &prices(), &Tiers::default()),
+            costs_by_day(&log, pricing(&prices(), &Tiers::default())),
             [23.0 / 4.0 + 4.0, 12.0 / 4.0 + 1.0]
         );
     }
@@ -550,7 +619,7 @@ mod tests {
                 busy_by_day: vec![vec![0, 0]],
                 ..RunLog::default()
             };
-            let figures = Figures::of(&log, (&prices, &Tiers::default()), 10);
+            let figures = Figures::of(&log, pricing(&prices, &Tiers::default()), 10);
             let used = (figures.used_launches, figures.used_launches_hidden_share);
             (figures.launches, used, figures.pods_hidden_share)
         };
@@ -575,7 +644,7 @@ mod tests {
             busy_by_day: vec![vec![0]],
             ..RunLog::default()
         };
-        let figures = Figures::of(&log, (&prices, &Tiers::default()), 10);
+        let figures = Figures::of(&log, pricing(&prices, &Tiers::default()), 10);
         assert_eq!((figures.jobs, figures.jobs_never_started, figures.launches), (3.0, 1.0, 2.0));
         assert_eq!((figures.pods_hidden_share, figures.jobs_hidden_share), (0.25, 1.0 / 3.0));
         assert_eq!((figures.pending_minutes.sum, figures.pending_pod_hours), (120.0, 3.0));
@@ -595,7 +664,7 @@ mod tests {
                 busy_by_day: vec![vec![0]; 2],
                 ..RunLog::default()
             };
-            Figures::of(&log, (&prices, &Tiers::default()), 10)
+            Figures::of(&log, pricing(&prices, &Tiers::default()), 10)
         };
         let (reactive, policy) = (figures(0, 2), figures(1, 0));
         assert_eq!((reactive.bill.idling, policy.bill.idling), (1.0, 10.0));
@@ -617,7 +686,7 @@ mod tests {
                 busy_by_day: vec![vec![busy * HOUR]],
                 ..RunLog::default()
             };
-            Figures::of(&log, (&prices, &Tiers::default()), 10)
+            Figures::of(&log, pricing(&prices, &Tiers::default()), 10)
         };
         let reactive = figures(2, 4);
         let cost = |longer: &[i64]| {

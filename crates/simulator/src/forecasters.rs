@@ -54,6 +54,7 @@ pub fn causal_forecaster(
 ) -> Option<Box<dyn DemandForecaster>> {
     match named_policy {
         NamedPolicy::Reactive
+        | NamedPolicy::WarmPool(_)
         | NamedPolicy::BestConstant
         | NamedPolicy::Rates(_)
         | NamedPolicy::Jobs(_)
@@ -72,6 +73,9 @@ pub fn causal_forecaster(
         NamedPolicy::Ladder => {
             Some(Box::new(LadderForecaster::new(settings.ladder.clone(), catalog)))
         }
+        NamedPolicy::Tiered(_) => {
+            Some(config(named_policy, Method::Ensemble, settings, catalog).demand_forecaster(from))
+        }
         NamedPolicy::Forecast(method, _) => {
             Some(config(named_policy, method, settings, catalog).demand_forecaster(from))
         }
@@ -88,13 +92,17 @@ fn config(
     settings: &SimulationSettings,
     catalog: &Catalog,
 ) -> ForecasterConfig {
+    let lead = match named_policy {
+        NamedPolicy::Tiered(_) => settings.warm_lead(),
+        _ => settings.lead(),
+    };
     ForecasterConfig {
         catalog: catalog.clone(),
         method,
         ladder: settings.ladder.clone(),
         ladder_first: settings.ladder_first,
         expression: settings.expression.clone(),
-        leads: vec![settings.lead(); catalog.len()],
+        leads: vec![lead; catalog.len()],
         unneeded_seconds: settings.scale_down_unneeded_time.as_seconds(),
         objective: named_policy.policy(&settings.policy).objective,
         tiers: settings.tiers.clone(),

@@ -1,5 +1,7 @@
 //! The record of a run: jobs, nodes and ticks, from which all figures are computed.
 
+use base::days::within;
+
 use super::spot::Interrupted;
 
 /// The record of a run, limited to the window.
@@ -11,6 +13,8 @@ pub struct RunLog {
     pub jobs: Vec<JobRecord>,
     /// The nodes that existed within the window.
     pub nodes: Vec<NodeRecord>,
+    /// The instances of warm pools that existed within the window.
+    pub warm: Vec<WarmRecord>,
     /// The ticks within the window; empty unless they are kept.
     pub ticks: Vec<TickRecord>,
     /// The seconds in which pods ran on a node, summed over the nodes of a bucket: by bucket, then
@@ -75,6 +79,32 @@ pub struct NodeRecord {
     pub waited_for: bool,
     /// Whether it was taken away by an interruption within the run.
     pub interrupted: bool,
+}
+
+/// An instance of a warm pool. Times are in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WarmRecord {
+    /// The index of its bucket in the catalog.
+    pub bucket: usize,
+    /// The index of its group in the bucket.
+    pub group: usize,
+    /// When it was requested.
+    pub requested: i64,
+    /// When it was ready and was stopped; `None` if it was not.
+    pub stopped: Option<i64>,
+    /// When it was started as a node or terminated; `None` if it was neither by the end.
+    pub gone: Option<i64>,
+}
+
+impl WarmRecord {
+    /// The seconds within a window `[from, until)` in which it was prepared, and in which it was
+    /// stopped. It runs while it is prepared.
+    pub fn seconds(&self, (from, until): (i64, i64)) -> (i64, i64) {
+        let gone = self.gone.unwrap_or(until);
+        let stopped = self.stopped.unwrap_or(gone);
+        let of = |since, end| within((from, until), since, end);
+        (of(self.requested, stopped), of(stopped, gone))
+    }
 }
 
 /// The state of a bucket at a tick. Counts are in nodes.

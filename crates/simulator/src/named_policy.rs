@@ -15,6 +15,13 @@ use serde::{Deserialize, Serialize};
 pub enum NamedPolicy {
     /// No placeholders: the autoscaler alone. Reads no data.
     Reactive,
+    /// The autoscaler alone, over groups with this number of stopped instances of each bucket in
+    /// their warm pools. Reads no data.
+    WarmPool(u64),
+    /// The default policy over groups with warm pools. Placeholders cover what arrives until a
+    /// stopped instance has started, and the pools what arrives until an instance is prepared. The
+    /// pools have this number of instances of each bucket, or as many as pay off. Reads the past.
+    Tiered(Option<u64>),
     /// At all times, as many nodes as the largest demand before `--from`. Reads the demand until
     /// then.
     StaticMax,
@@ -158,6 +165,7 @@ impl NamedPolicy {
         match self {
             Self::Forecast(Method::Ensemble | Method::Expression | Method::Onnx, _)
             | Self::Ends
+            | Self::Tiered(_)
             | Self::Paper(PaperForecast::Transformer | PaperForecast::Lstm) => 2,
             Self::Forecast(..)
             | Self::Baseline(..)
@@ -174,6 +182,7 @@ impl NamedPolicy {
         !matches!(
             self,
             Self::Reactive
+                | Self::WarmPool(_)
                 | Self::Constant(_)
                 | Self::Constants(_)
                 | Self::Ladder
@@ -218,7 +227,7 @@ impl NamedPolicy {
                 let objective = quantile.map_or(policy.objective, Objective::Quantile);
                 Policy { objective, ..policy.clone() }
             }
-            Self::Ends => Self::DEFAULT.policy(policy),
+            Self::Ends | Self::Tiered(_) => Self::DEFAULT.policy(policy),
             Self::Rates(quantile) => {
                 Policy { objective: Objective::Quantile(quantile), ..Policy::default() }
             }
@@ -240,6 +249,13 @@ impl FromStr for NamedPolicy {
         let named_policy = match (name, parameter) {
             ("reactive", None) => Some(Self::Reactive),
             ("static-max", None) => Some(Self::StaticMax),
+            ("warm-pool", Some(n)) => {
+                n.parse().ok().filter(|n| *n <= Self::CONSTANT_MAX).map(Self::WarmPool)
+            }
+            ("ensemble+warm-pool", None) => Some(Self::Tiered(None)),
+            ("ensemble+warm-pool", Some(n)) => {
+                n.parse().ok().filter(|n| *n <= Self::CONSTANT_MAX).map(|n| Self::Tiered(Some(n)))
+            }
             ("constant", Some(n)) => {
                 n.parse().ok().filter(|n| *n <= Self::CONSTANT_MAX).map(Self::Constant)
             }
@@ -278,7 +294,7 @@ impl FromStr for NamedPolicy {
 }
 
 /// The forms of the policies that have no parameter, or another one than a quantile.
-const FORMS: [(&str, &str); 15] = [
+const FORMS: [(&str, &str); 17] = [
     ("reactive", "reactive"),
     ("static-max", "static-max"),
     ("constant", "constant:N with a whole number N from 0 to 16384"),
@@ -286,6 +302,7 @@ const FORMS: [(&str, &str); 15] = [
     ("by-hour", "by-hour:N with a whole number N from 0 to 16384"),
     ("burst", "burst:PERIOD or burst:PERIOD:MAXIMUM, such as burst:10m:4"),
     ("best-constant", "best-constant"),
+    ("warm-pool", "warm-pool:N with a whole number N from 0 to 16384"),
     ("ladder", "ladder"),
     ("expression", "expression without a parameter: the expression is a setting of its own"),
     ("paper", "paper, paper(lstm), paper(holt-winters) or paper(last-value)"),
@@ -294,6 +311,10 @@ const FORMS: [(&str, &str); 15] = [
     ("ends", "ends"),
     ("oracle", "oracle"),
     ("ensemble", "ensemble or ensemble:S with S between 0 and 1"),
+    (
+        "ensemble+warm-pool",
+        "ensemble+warm-pool or ensemble+warm-pool:N with a whole number N from 0 to 16384",
+    ),
 ];
 
 /// The error of a text that is not a policy: the forms of the policy whose name it has, a policy
@@ -325,6 +346,9 @@ impl fmt::Display for NamedPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reactive => f.write_str("reactive"),
+            Self::WarmPool(n) => write!(f, "warm-pool:{n}"),
+            Self::Tiered(None) => f.write_str("ensemble+warm-pool"),
+            Self::Tiered(Some(n)) => write!(f, "ensemble+warm-pool:{n}"),
             Self::StaticMax => f.write_str("static-max"),
             Self::Constant(n) => write!(f, "constant:{n}"),
             Self::Constants(counts) => {
@@ -377,6 +401,9 @@ mod tests {
     fn every_form_is_parsed_and_shown() {
         let texts = [
             "reactive",
+            "warm-pool:4",
+            "ensemble+warm-pool",
+            "ensemble+warm-pool:4",
             "constant:4",
             "constants:2/0/16384",
             "by-hour:2",

@@ -83,6 +83,11 @@ pub struct SimulationSettings {
     pub launch_latency: LaunchLatency,
     /// The share of launches that fail, in [0, 1).
     pub launch_failure_share: f64,
+    /// The time from the start of a stopped instance of a warm pool to its readiness.
+    pub warm_start: Span,
+    /// The price of a stopped instance of a warm pool, as a share of the price of a running one, in
+    /// [0, 1]: its disk.
+    pub warm_share: f64,
     /// The jobs that tolerate interruption, so that spot buckets admit them.
     pub spot_for: SpotFor,
     /// How often spot instances are interrupted.
@@ -135,6 +140,8 @@ impl Default for SimulationSettings {
             scan: Span::seconds(10),
             launch_latency: LaunchLatency::Constant(Span::seconds(300)),
             launch_failure_share: 0.0,
+            warm_start: Span::seconds(75),
+            warm_share: 0.02,
             spot_for: SpotFor::None,
             interruptions: Interruptions::default(),
             tiers: Tiers::default(),
@@ -205,6 +212,7 @@ impl SimulationSettings {
         let spans = [
             ("tick", self.tick, 1, SPAN_SECONDS_MAX),
             ("scan", self.scan, 1, SPAN_SECONDS_MAX),
+            ("warmStart", self.warm_start, 1, SPAN_SECONDS_MAX),
             ("jitter", self.jitter, 0, SPAN_SECONDS_MAX),
         ];
         if let Some(Err(problem)) = self.columns.as_deref().map(str::parse::<traces::Mapping>) {
@@ -224,6 +232,9 @@ impl SimulationSettings {
         }
         if !(0.0..1.0).contains(&self.launch_failure_share) {
             fault("launchFailureShare", format!("{} is not in [0, 1)", self.launch_failure_share));
+        }
+        if !(0.0..=1.0).contains(&self.warm_share) {
+            fault("warmShare", format!("{} is not in 0 to 1", self.warm_share));
         }
         for (field, problem) in self.interruptions.faults() {
             fault(&field, problem);
@@ -293,6 +304,11 @@ impl SimulationSettings {
             self.tick.as_seconds(),
             self.scan.as_seconds(),
         )
+    }
+
+    /// The lead time where nodes come from a warm pool.
+    pub(crate) fn warm_lead(&self) -> Lead {
+        Lead::covering(self.warm_start.as_seconds(), self.tick.as_seconds(), self.scan.as_seconds())
     }
 
     /// The network that makes a forecast of the policy `paper`. `None` if no network does.

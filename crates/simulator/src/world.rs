@@ -12,21 +12,21 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 use chrono::DateTime;
 use control::Turn;
 use demand::record::{PodStarts, ShapeId};
-use embedder::{PodRequest, embed};
+use embedder::{CapacityType, PodRequest, embed};
 use placeholders::Plan;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
 use super::autoscaler::{Autoscaler, NodeRequest};
 use super::input::{SimulationInput, first_decision};
-use super::log::{JobRecord, NodeRecord, RunLog};
+use super::log::{JobRecord, NodeRecord, RunLog, WarmRecord};
 use super::named_policy::{KnownJobs, NamedPolicy};
 use super::policy_run::PolicyRun;
 use super::settings::{GangHeadroom, GangMode};
 use super::spot::{Interrupted, NOTICE_SECONDS};
 use crate::replay::{
     JobClass, JobClassId, NEVER, PlacedPods, Placements, Queue, SimulatedCluster, SimulatedNodeId,
-    Waiting, Workload, finish, instances, lose, pass, place,
+    Waiting, WarmId, Workload, finish, instances, lose, pass, place,
 };
 
 mod foresight;
@@ -40,6 +40,8 @@ enum Event {
     /// The node has been unneeded for long enough, if its idle count still equals the second field.
     MayGo(SimulatedNodeId, u64),
     Scan,
+    /// An instance of a warm pool is ready, and is stopped.
+    Prepared(WarmId),
     /// The node will be taken away in two minutes.
     Noticed(SimulatedNodeId),
     TakenAway(SimulatedNodeId),
@@ -181,6 +183,27 @@ impl<'a> Simulation<'a> {
             self.seed = self.world.seed(self.world.replay);
             self.autoscaler.draw_from(Pcg64Mcg::seed_from_u64(self.seed));
         }
+        if let Some(wanted) = self.policy.warm_pool {
+            let now = first_decision(self.world.window);
+            self.want_warm(&vec![wanted; self.world.catalog.len()], now);
+        }
+    }
+
+    /// Sets the sizes of the warm pools, by bucket. Spot instances have none, because AWS does not
+    /// stop them.
+    fn want_warm(&mut self, wanted: &[u64], now: i64) {
+        for (bucket, &wanted) in wanted.iter().enumerate() {
+            let is_spot = self.world.catalog.buckets()[bucket].capacity_type == CapacityType::Spot;
+            self.cluster.warm.want(bucket, if is_spot { 0 } else { wanted }, now);
+        }
+        self.prepare(now);
+    }
+
+    /// Begins to prepare the instances that warm pools lack.
+    fn prepare(&mut self, now: i64) {
+        for (id, at) in self.autoscaler.prepare(&mut self.cluster, now) {
+            self.schedule(at, Event::Prepared(id));
+        }
     }
 
     /// Runs until `until`, in seconds, or to the end of the run.
@@ -296,6 +319,7 @@ impl<'a> Simulation<'a> {
             }
             Event::MayGo(node, idle_count) => self.may_go(node, idle_count, now),
             Event::Scan => self.scan(now),
+            Event::Prepared(id) => self.cluster.warm.stop(id, now),
             Event::Noticed(node) => {
                 if self.cluster.nodes[node].is_ready() {
                     self.cluster.notice(node, now);
@@ -536,6 +560,7 @@ impl<'a> Simulation<'a> {
         for request in launches {
             self.request(request);
         }
+        self.prepare(now);
         if ran_out {
             self.ask_for_scan(now);
         }
@@ -624,6 +649,9 @@ impl<'a> Simulation<'a> {
         if let Some(turn) = &turn {
             self.actuate(&turn.plan, within);
             self.fill(now);
+        }
+        if let Some(wanted) = self.policy.warm_sizes(&observed) {
+            self.want_warm(&wanted, now);
         }
         if keep {
             let demand = turn.as_ref().map_or_else(
@@ -717,6 +745,8 @@ impl<'a> Simulation<'a> {
             interrupted: node.noticed != NEVER && node.gone != NEVER,
         });
         let nodes = nodes.collect();
+        let stands = |instance: &&WarmRecord| instance.gone.is_none_or(|gone| gone > from);
+        let warm = cluster.warm.instances.iter().filter(stands).copied().collect();
         let counts = |job: &usize| (from..until).contains(&self.workload.jobs[*job].submit);
         let unstarted = self.unstarted.iter().filter(|(job, _)| counts(job));
         let unstarted: Vec<JobRecord> =
@@ -728,6 +758,7 @@ impl<'a> Simulation<'a> {
             window: (from, until),
             jobs,
             nodes,
+            warm,
             ticks: Vec::new(),
             busy_by_day,
             placeholder_writes: self.policy.writes,

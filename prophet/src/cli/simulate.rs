@@ -26,6 +26,8 @@ Examples:
   prophet simulate --data /var/lib/prophet --from 7d      your own cluster, from the history that prophet run recorded
   prophet simulate --trace log.swf --from 2017-11-06 --until 2017-11-20 --wide
   prophet simulate --trace log.swf --catalog types.yaml --spot-for 0.5 --interruptions-per-hour 0.05
+  prophet simulate --trace log.swf --policies warm-pool:8,ensemble,ensemble+warm-pool --warm-start 90s
+                                                          stopped instances beside placeholders
   prophet simulate --trace jobs.csv.gz --policy-file policy.yaml
                                                           a policy of a cluster, as it is written
   prophet simulate --trace jobs.csv.gz --from 8d --expression 'max(forecast, newNodes(\"10m\") / 2)'
@@ -35,6 +37,11 @@ Examples:
 Policies, and the information that each one uses:
   reactive        none: the autoscaler without placeholders
   static-max      the past: holds the largest demand before --from, from then on
+  warm-pool:N     none: the autoscaler without placeholders, over Auto Scaling groups whose warm pools have N stopped
+                  instances of each instance type
+  ensemble+warm-pool[:N]
+                  the past: ensemble for the time until a stopped instance has started, and warm pools of N, or of as many
+                  as pay off, for the time until a new one is prepared
   constant:N      none: holds N placeholders of each instance type at all times
   constants:N/N   none: a number for each instance type, in the order of accelerators, CPU and memory
   by-hour:N       the past: N placeholders of each instance type on average, more in hours of the day with more new nodes
@@ -90,6 +97,14 @@ pub(super) struct Args {
     /// The fraction of launches that fail [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = failure_share)]
     launch_failure_share: Option<f64>,
+    /// The time from the start of a stopped instance of a warm pool until its node is ready, for
+    /// the policies with a warm pool [default: 75s]
+    #[arg(long, value_name = "TIME")]
+    warm_start: Option<Span>,
+    /// The price of a stopped instance of a warm pool, which is that of its disk, as a share of the
+    /// price of a running one, such as 2% or 0.02 [default: 2%]
+    #[arg(long, value_name = "SHARE", value_parser = warm_share)]
+    warm_share: Option<f64>,
     /// The jobs that tolerate interruption, so that spot instance types admit them: all, none or a
     /// share of the jobs; jobs of which the log has it are added [default: none]
     #[arg(long, value_name = "JOBS")]
@@ -125,8 +140,8 @@ pub(super) struct Args {
     /// The largest shift of a submission; needs --replays above 1 [default: 30s]
     #[arg(long, value_name = "TIME")]
     jitter: Option<Span>,
-    /// Also write jobs.csv, nodes.csv, ticks.csv, settings.json, figures.json, frontier.svg and
-    /// report.html here
+    /// Also write jobs.csv, nodes.csv, warm.csv, ticks.csv, settings.json, figures.json,
+    /// frontier.svg and report.html here
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -144,6 +159,15 @@ fn failure_share(text: &str) -> Result<f64, String> {
     parsed
         .filter(|share| (0.0..1.0).contains(share))
         .ok_or_else(|| "expected a number from 0 to below 1".into())
+}
+
+fn warm_share(text: &str) -> Result<f64, String> {
+    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    let parsed: Option<f64> = number.parse().ok();
+    parsed
+        .map(|number| number / unit)
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| "expected a share from 0% to 100%, such as 2% or 0.02".into())
 }
 
 fn interruption_rate(text: &str) -> Result<f64, String> {
@@ -168,6 +192,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
             }
         }
         set(&mut settings.launch_failure_share, args.launch_failure_share);
+        set(&mut settings.warm_start, args.warm_start);
+        set(&mut settings.warm_share, args.warm_share);
         set(&mut settings.spot_for, args.spot_for);
         set(&mut settings.interruptions.per_hour, args.interruptions_per_hour);
         if !args.tiers.is_empty() {

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use dashboard::{BucketView, Captions, Curve, Dashboard, Figure, PolicyView, Range, Unit};
 use placeholders::Prices;
 use report::{clock, day, grouped};
-use simulator::{Figures, Moment, NamedPolicy, NodeCounts, SimulationInput};
+use simulator::{Figures, Moment, NamedPolicy, NodeCounts, Pricing, SimulationInput};
 
 /// The texts of the dashboard of the demo.
 pub const CAPTIONS: Captions = Captions {
@@ -89,7 +89,8 @@ impl<'a> Views<'a> {
         if moment.time > self.input.window.0 && is_due {
             let settings = self.input.settings;
             let (scan, tiers) = (settings.scan.as_seconds(), &settings.tiers);
-            let figures = Figures::of(&moment.log(), (&self.prices, tiers), scan);
+            let pricing = Pricing { prices: &self.prices, tiers, warm_share: 0.0 };
+            let figures = Figures::of(&moment.log(), pricing, scan);
             let mut shared = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
             shared[at] = Some((moment.time, figures));
             all = *shared;

@@ -9,7 +9,7 @@ use embedder::Catalog;
 use serde::Serialize;
 use traces::Trace;
 
-use crate::log::{JobRecord, NodeRecord, RunLog, TickRecord};
+use crate::log::{JobRecord, NodeRecord, RunLog, TickRecord, WarmRecord};
 
 /// Writes the jobs that count, by policy and submission.
 pub(super) fn jobs<'a>(
@@ -122,6 +122,40 @@ struct NodeRow<'a> {
     used: bool,
     waited_for: bool,
     interrupted: bool,
+}
+
+/// Writes the instances of warm pools that existed within the window. An instance that is started
+/// as a node is a row of the nodes, too, from then on.
+pub(super) fn warm<'a>(
+    logs: impl Iterator<Item = (String, &'a RunLog)>,
+    catalog: &Catalog,
+    to: &mut dyn io::Write,
+) -> io::Result<()> {
+    let mut csv = start::<WarmRow>(to)?;
+    for (policy, log) in logs {
+        for &WarmRecord { bucket, group, requested, stopped, gone } in &log.warm {
+            let bucket = &catalog.buckets()[bucket];
+            csv.serialize(WarmRow {
+                policy: &policy,
+                bucket: &bucket.name,
+                group: &bucket.groups[group].name,
+                requested,
+                stopped: stopped.unwrap_or(-1),
+                gone: gone.unwrap_or(-1),
+            })?;
+        }
+    }
+    csv.flush()
+}
+
+#[derive(Default, Serialize)]
+struct WarmRow<'a> {
+    policy: &'a str,
+    bucket: &'a str,
+    group: &'a str,
+    requested: i64,
+    stopped: i64,
+    gone: i64,
 }
 
 /// Writes every bucket at every tick of the window.

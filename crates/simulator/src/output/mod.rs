@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! text_table.rs       the table for a terminal
-//! files.rs            jobs.csv, nodes.csv and ticks.csv, from which the figures can be recomputed
+//! files.rs            jobs.csv, nodes.csv, warm.csv, ticks.csv: the figures can be recomputed
 //! html.rs             one self-contained HTML page
 //! headline.rs         its answer, and the conditions of the run
 //! frontier.rs         its plot of waiting against dollars
@@ -62,6 +62,7 @@ pub fn write_report(
         };
         write(&format!("{folder}jobs.csv"), &mut |to| files::jobs(logs(), trace, to))?;
         write(&format!("{folder}nodes.csv"), &mut |to| files::nodes(logs(), catalog, to))?;
+        write(&format!("{folder}warm.csv"), &mut |to| files::warm(logs(), catalog, to))?;
         write(&format!("{folder}ticks.csv"), &mut |to| files::ticks(logs(), catalog, to))?;
     }
     let document = comparison.document(settings, trace, catalog);

@@ -11,6 +11,7 @@ use embedder::{BucketId, BucketSet, Catalog, Resources, Room, UNLIMITED};
 use placeholders::{GroupStanding, Standing};
 
 use super::scheduler_kind::SchedulerKind;
+use super::warm_pools::WarmPools;
 
 /// The index of a node among all nodes requested so far, in the order of their requests.
 pub(crate) type SimulatedNodeId = usize;
@@ -128,6 +129,8 @@ pub(crate) struct SimulatedCluster<'a> {
     pub(crate) gains: u64,
     /// Nodes that became unneeded since the caller last took them.
     pub(crate) newly_unneeded: Vec<SimulatedNodeId>,
+    /// The warm pools of the groups.
+    pub(crate) warm: WarmPools,
 }
 
 impl<'a> SimulatedCluster<'a> {
@@ -150,6 +153,7 @@ impl<'a> SimulatedCluster<'a> {
             changes: 0,
             gains: 0,
             newly_unneeded: Vec::new(),
+            warm: WarmPools::new(catalog),
         }
     }
 

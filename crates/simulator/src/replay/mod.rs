@@ -8,6 +8,7 @@
 //! scheduler_kind.rs  the names of the scheduler's rules for choosing a node
 //! offered.rs         demand without launch latency, and its maximum in a future window
 //! allocated.rs       the same demand as the paper counts it, by Algorithm 2
+//! warm_pools.rs      instances that groups have prepared and stopped
 //! ticks.rs           the ticks that a controller would record from offered demand
 //! ```
 
@@ -18,6 +19,7 @@ mod queue;
 mod scheduler;
 mod scheduler_kind;
 mod ticks;
+mod warm_pools;
 mod workload;
 
 pub use allocated::{Allocated, snapshot};
@@ -31,4 +33,5 @@ pub(crate) use scheduler::{
 };
 pub use scheduler_kind::SchedulerKind;
 pub use ticks::ticks;
+pub(crate) use warm_pools::WarmId;
 pub use workload::{JobClass, JobClassId, Unplaceable, Workload, WorkloadJob};
