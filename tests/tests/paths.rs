@@ -13,7 +13,7 @@ use base::tier::Tier;
 use control::{Control, Observed, Turn};
 use controller::catalog::{INSTANCE_TYPE_LABEL, LaunchedBy, Offer, Offers};
 use controller::cluster::{Places, Seen, View};
-use controller::observe::{Index, Key, Workloads};
+use controller::observe::{Index, Key, SCAN_SECONDS, Workloads};
 use controller::outcome::Backoff;
 use demand::forecast::Method;
 use demand::record::{ShapeId, Shapes};
@@ -206,7 +206,10 @@ impl Mirror {
         let now = (theirs.time.timestamp(), &[][..]);
         let Seen { cluster, standing, ready, .. } =
             self.view.gather(&self.index, &self.offers, &workloads, &self.places, &backoff, now);
-        let arrived = self.index.take_occurred().arrivals;
+        // No pod of a simulation is deleted, so a waiting one will have waited for a scan.
+        let time = theirs.time.timestamp();
+        let mut arrived = self.index.take_occurred(time).arrivals;
+        arrived.extend(self.index.take_occurred(time + SCAN_SECONDS).arrivals);
         let (mut arrivals, mut tiers) = (Vec::new(), Vec::new());
         for (class, count) in &arrived {
             let shape = self.view.shape(class, &self.offers, &workloads);

@@ -2,7 +2,7 @@
 //! to another. The API server validates strictly: it refuses unknown and repeated fields.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
@@ -64,6 +64,46 @@ async fn the_api_server_accepts_every_object() {
             panic!("{values}: {error}");
         }
     }
+    stores_what_is_applied(&plane);
+}
+
+/// `kubectl apply` of the definition and of a policy prints no warning, and `kubectl diff` finds no
+/// difference afterwards, because the API server adds only scalars to a policy.
+fn stores_what_is_applied(plane: &ControlPlane) {
+    let definition = helm::chart().join("files/crd.json");
+    let policy = plane.folder().join("policy.json");
+    let spec = json!({"mode": "Observe", "workloads": {"namespaces": ["a"]}, "forecast": {}});
+    let object = json!({
+        "apiVersion": "prophet.dev/v1alpha1", "kind": "OverprovisioningPolicy",
+        "metadata": {"name": "conventions", "namespace": helm::NAMESPACE}, "spec": spec,
+    });
+    fs::write(&policy, object.to_string()).unwrap();
+    for (file, options) in
+        [(&definition, &["--server-side", "--force-conflicts"][..]), (&policy, &[][..])]
+    {
+        let file = file.to_str().unwrap();
+        let applied = kubectl(plane, &[&["apply", "--filename", file], options].concat());
+        assert_eq!((applied.status.success(), stderr(&applied)), (true, String::new()), "{file}");
+        let differs = kubectl(plane, &[&["diff", "--filename", file], options].concat());
+        let found = String::from_utf8_lossy(&differs.stdout).into_owned() + &stderr(&differs);
+        assert_eq!((differs.status.success(), found), (true, String::new()), "{file}");
+    }
+    let name = ["get", "opp", "conventions", "--namespace", helm::NAMESPACE, "--output", "json"];
+    let stored: Value = serde_json::from_slice(&kubectl(plane, &name).stdout).unwrap();
+    let expected = json!({
+        "mode": "Observe", "tick": "1m", "forecast": {"method": "ensemble"},
+        "workloads": {"namespaces": ["a"], "volumesInAnyZone": false},
+    });
+    assert_eq!(stored["spec"], expected);
+}
+
+fn kubectl(plane: &ControlPlane, arguments: &[&str]) -> Output {
+    let mut kubectl = Command::new(built::control_plane("bin/kubectl").unwrap());
+    kubectl.args(arguments).env("KUBECONFIG", plane.kubeconfig()).output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// A pod of a workload or Job. The API server checks the security of pods only, and not that of
@@ -144,15 +184,8 @@ fn dry_run(plane: &ControlPlane, objects: &[Value]) -> Result<(), String> {
     let file = plane.folder().join("objects.json");
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
     fs::write(&file, list.to_string()).unwrap();
-    let output = Command::new(built::control_plane("bin/kubectl").unwrap())
-        .args(["apply", "--server-side", "--force-conflicts", "--dry-run=server"])
-        .args(["--validate=strict", "--filename"])
-        .arg(&file)
-        .env("KUBECONFIG", plane.kubeconfig())
-        .output()
-        .unwrap();
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    let apply = ["apply", "--server-side", "--force-conflicts", "--dry-run=server"];
+    let strictly = ["--validate=strict", "--filename", file.to_str().unwrap()];
+    let output = kubectl(plane, &[&apply[..], &strictly].concat());
+    if output.status.success() { Ok(()) } else { Err(stderr(&output)) }
 }

@@ -79,12 +79,10 @@ fn check<N: PartialOrd + Display + Copy>(
 
 #[cfg(test)]
 mod tests {
-    use kube::CustomResourceExt as _;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::cluster::Allowed;
-    use crate::crd::OverprovisioningPolicy;
 
     #[track_caller]
     fn check(spec: &Value, expected: &[&str]) {
@@ -186,7 +184,7 @@ mod tests {
 
     #[test]
     fn every_number_of_a_spec_has_bounds_in_the_schema() {
-        let definition = serde_json::to_value(OverprovisioningPolicy::crd()).expect("JSON");
+        let definition = crate::crd::definition().expect("JSON");
         let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         let spec = &schema["properties"]["spec"];
         assert!(spec["properties"]["limits"].is_object(), "{schema}");

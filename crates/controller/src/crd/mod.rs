@@ -15,8 +15,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub mod bounds;
+mod definition;
 mod status;
 
+pub use definition::definition;
 pub use status::{
     BucketStatus, GroupStatus, NodesStatus, OverprovisioningPolicyStatus, RolloutPhase,
     RolloutStatus, StatusCondition, StepStatus, TierStatus, UnplacedStatus,
@@ -30,6 +32,7 @@ pub use status::{
     kind = "OverprovisioningPolicy",
     plural = "overprovisioningpolicies",
     shortname = "opp",
+    category = "prophet",
     namespaced,
     status = "OverprovisioningPolicyStatus",
     derive = "PartialEq",
@@ -48,6 +51,24 @@ pub use status::{
     printcolumn(name = "Demand", type_ = "integer", json_path = ".status.demand"),
     printcolumn(name = "Target", type_ = "integer", json_path = ".status.target"),
     printcolumn(name = "Placeholders", type_ = "integer", json_path = ".status.placeholders"),
+    printcolumn(
+        name = "Method",
+        type_ = "string",
+        json_path = ".spec.forecast.method",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Rollout",
+        type_ = "string",
+        json_path = ".status.rollout.phase",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Degraded')].message",
+        priority = 1
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -198,7 +219,7 @@ pub struct Selector {
 /// One requirement of a label selector.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("x-kubernetes-validations" = [
-    {"rule": "self.operator in ['In', 'NotIn'] ? size(self.values) > 0 : size(self.values) == 0", "message": "In and NotIn require values, Exists and DoesNotExist allow none"}
+    {"rule": "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)", "message": "In and NotIn require values, Exists and DoesNotExist allow none"}
 ]))]
 pub struct SelectorRequirement {
     /// The key of the label.

@@ -1,8 +1,7 @@
 //! `prophet crd`: prints the objects that must exist in a cluster before the controller starts.
 
 use controller::cluster::{PRIORITIES, priority_class};
-use controller::crd::OverprovisioningPolicy;
-use kube::CustomResourceExt as _;
+use controller::crd::definition;
 use serde_json::json;
 
 use crate::cli::output;
@@ -24,7 +23,7 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let crd = serde_json::to_value(OverprovisioningPolicy::crd())?;
+    let crd = definition()?;
     if args.without_priority_classes {
         return output::print_json(&crd);
     }

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt::Write as _;
 
-use controller::crd::OverprovisioningPolicy;
+use controller::crd::definition;
 use controller::explain::Metrics;
 use controller::observe::HeldBack;
 use controller::outcome::Cause;
-use kube::CustomResourceExt as _;
 use placeholders::Reason;
 use report::write_note;
 use serde_json::Value;
@@ -38,7 +37,7 @@ enum Page {
 pub(super) fn run(args: &Args, command: clap::Command) -> anyhow::Result<()> {
     let page = match args.page {
         Page::Commands => commands(command),
-        Page::Policy => policy(&serde_json::to_value(OverprovisioningPolicy::crd())?),
+        Page::Policy => policy(&definition()?),
         Page::Metrics => metrics(&Metrics::described()),
     };
     output::print(&page)
