@@ -1,41 +1,89 @@
+{{/* The name of the application in labels. */}}
+{{- define "prophet.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 43 | trimSuffix "-" -}}
+{{- end }}
+
+{{/* The name of the main objects: that of the release, with that of the chart unless it contains it.
+A StatefulSet adds 11 characters to it in a label, which has 63 at most. */}}
+{{- define "prophet.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- else if contains (include "prophet.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "prophet.name" .) | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+{{- end }}
+
+{{/* The same with a suffix, given the chart and the suffix. */}}
+{{- define "prophet.named" -}}
+{{- $suffix := index . 1 -}}
+{{- include "prophet.fullname" (index . 0) | trunc (sub 63 (len $suffix) | int) | trimSuffix "-" -}}
+{{- $suffix -}}
+{{- end }}
+
+{{/* The annotations of an object, given the chart and those of its own. */}}
+{{- define "prophet.annotations" -}}
+{{- with merge (deepCopy (index . 1)) (index . 0).Values.commonAnnotations -}}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end -}}
+{{- end }}
+
 {{- define "prophet.labels" -}}
-app.kubernetes.io/name: prophet
+app.kubernetes.io/name: {{ include "prophet.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- define "prophet.selector" -}}
-app.kubernetes.io/name: prophet
+app.kubernetes.io/name: {{ include "prophet.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
 {{- define "prophet.serviceAccount" -}}
-{{- default .Release.Name .Values.serviceAccount.name -}}
+{{- default (include "prophet.fullname" .) .Values.serviceAccount.name -}}
 {{- end }}
 
 {{- define "prophet.namespaces" -}}
 {{- prepend .Values.policyNamespaces .Release.Namespace | uniq | toJson -}}
 {{- end }}
 
-{{- define "prophet.image" -}}
-{{- with .Values.image -}}
-{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ default $.Chart.AppVersion .tag }}{{ end }}
+{{/* The reference of an image, given the chart and the image. global.imageRegistry replaces the
+registry, which is the first part of the repository if it has a dot or a port. */}}
+{{- define "prophet.imageReference" -}}
+{{- $chart := index . 0 -}}
+{{- with index . 1 -}}
+{{- $repository := .repository -}}
+{{- with $chart.Values.global.imageRegistry -}}
+{{- $repository = printf "%s/%s" . (regexReplaceAll "^[^/]*[.:][^/]*/" $repository "") -}}
+{{- end -}}
+{{ $repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ default $chart.Chart.AppVersion .tag }}{{ end }}
 {{- end -}}
 {{- end }}
 
+{{- define "prophet.image" -}}
+{{- include "prophet.imageReference" (list . .Values.image) -}}
+{{- end }}
+
 {{- define "prophet.trainingImage" -}}
-{{- with .Values.retraining.image -}}
-{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ default $.Chart.AppVersion .tag }}{{ end }}
-{{- end -}}
+{{- include "prophet.imageReference" (list . .Values.retraining.image) -}}
+{{- end }}
+
+{{/* The pull secrets of all images, as a YAML list. */}}
+{{- define "prophet.imagePullSecrets" -}}
+{{- concat .Values.global.imagePullSecrets .Values.imagePullSecrets | uniq | toYaml -}}
 {{- end }}
 
 {{- define "prophet.priorityClassName" -}}
 {{- if .Values.priorityClassName -}}
 {{ .Values.priorityClassName }}
 {{- else if .Values.priorityClass.create -}}
-{{ .Release.Name }}-controller
+{{ include "prophet.named" (list . "-controller") }}
 {{- end -}}
 {{- end }}
 
@@ -72,7 +120,7 @@ tlsConfig:
   {{- toYaml $monitor.tlsConfig | nindent 2 }}
   {{- else }}
   ca: {secret: {name: {{ $chart.Values.tls.secretName }}, key: ca.crt}}
-  serverName: {{ $chart.Release.Name }}.{{ $chart.Release.Namespace }}.svc
+  serverName: {{ include "prophet.fullname" $chart }}.{{ $chart.Release.Namespace }}.svc
   {{- end }}
 {{- end }}
 {{- if $chart.Values.authentication.enabled }}
@@ -81,6 +129,12 @@ authorization: {type: Bearer, credentials: {{ toJson $monitor.tokenSecret }}}
 {{- else }}
 bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
 {{- end }}
+{{- end }}
+{{- with $monitor.relabelings }}
+relabelings: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $monitor.metricRelabelings }}
+metricRelabelings: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 

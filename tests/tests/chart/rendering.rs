@@ -79,6 +79,42 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     ("", "StatefulSet prophet", "@/image", r#""ghcr.io/prophet/prophet:0.1.0""#),
     (r#"image={"repository":"r","tag":"t"}"#, "StatefulSet prophet", "@/image", r#""r:t""#),
     (r#"image={"repository":"r","digest":"sha256:0123456789012345678901234567890123456789012345678901234567890123"}"#, "StatefulSet prophet", "@/image", r#""r@sha256:0123456789012345678901234567890123456789012345678901234567890123""#),
+    (r#"global={"imageRegistry":"mirror.example:5000/k8s"}"#, "StatefulSet prophet", "@/image", r#""mirror.example:5000/k8s/prophet/prophet:0.1.0""#),
+    (r#"global={"imageRegistry":"mirror.example"} image={"repository":"team/prophet"}"#, "StatefulSet prophet", "@/image", r#""mirror.example/team/prophet:0.1.0""#),
+    (r#"global={"imagePullSecrets":[{"name":"a"}]} imagePullSecrets=[{"name":"b"}]"#, "StatefulSet prophet", "/spec/template/spec/imagePullSecrets", r#"[{"name":"a"},{"name":"b"}]"#),
+    // Names, labels, annotations and objects of the operator.
+    (r#"fullnameOverride="headroom""#, "StatefulSet headroom", "/spec/serviceName", r#""headroom""#),
+    (r#"fullnameOverride="headroom""#, "StatefulSet headroom", "/spec/template/spec/serviceAccountName", r#""headroom""#),
+    (r#"fullnameOverride="headroom""#, "Job headroom-remove-placeholders", "/spec/template/spec/serviceAccountName", r#""headroom""#),
+    (r#"fullnameOverride="headroom""#, "Pod headroom-test", "/spec/containers/0/args/2", r#""http://headroom.prophet:8080/readyz""#),
+    (r#"nameOverride="headroom""#, "StatefulSet prophet-headroom", "/spec/selector/matchLabels/app.kubernetes.io~1name", r#""headroom""#),
+    (r#"commonLabels={"team":"batch"}"#, "ClusterRole prophet-observe", "/metadata/labels/team", r#""batch""#),
+    (r#"commonLabels={"team":"batch"}"#, "StatefulSet prophet", "/spec/template/metadata/labels/team", r#""batch""#),
+    (r#"commonLabels={"team":"batch"}"#, "StatefulSet prophet", "/spec/selector/matchLabels/team", "-"),
+    (r#"commonLabels={"team":"batch"}"#, "Pod prophet-test", "/metadata/labels/team", r#""batch""#),
+    (r#"commonLabels={"team":"batch"} podLabels={"team":"own"}"#, "StatefulSet prophet", "/spec/template/metadata/labels/team", r#""own""#),
+    (r#"commonAnnotations={"a":"b"}"#, "Role prophet-act", "/metadata/annotations", r#"{"a":"b"}"#),
+    (r#"commonAnnotations={"a":"b"}"#, "CustomResourceDefinition overprovisioningpolicies.prophet.dev", "/metadata/annotations", r#"{"a":"b","helm.sh/resource-policy":"keep"}"#),
+    (r#"commonAnnotations={"a":"b"} service.annotations={"a":"own"}"#, "Service prophet", "/metadata/annotations", r#"{"a":"own"}"#),
+    (r#"commonAnnotations={"a":"b"}"#, "StatefulSet prophet", "/spec/template/metadata/annotations", r#"{"a":"b"}"#),
+    (r#"extraObjects=[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"{{.Release.Name}}-own"}}]"#, "ConfigMap prophet-own", "/apiVersion", r#""v1""#),
+    // Security contexts, and the network of the pods.
+    ("podSecurityContext.runAsUser=null", "StatefulSet prophet", "/spec/template/spec/securityContext/runAsUser", "-"),
+    ("podSecurityContext.runAsUser=null", "StatefulSet prophet", "/spec/template/spec/securityContext/runAsNonRoot", "true"),
+    ("podSecurityContext.runAsUser=null", "Job prophet-remove-placeholders", "/spec/template/spec/securityContext/runAsUser", "-"),
+    ("podSecurityContext.runAsUser=null", "Pod prophet-test", "/spec/securityContext/runAsUser", "-"),
+    ("containerSecurityContext.runAsUser=7", "StatefulSet prophet", "@/securityContext/runAsUser", "7"),
+    ("", "StatefulSet prophet", "/spec/template/spec/dnsPolicy", "-"),
+    (r#"dnsPolicy="Default" hostNetwork=true"#, "StatefulSet prophet", "/spec/template/spec/dnsPolicy", r#""Default""#),
+    (r#"dnsPolicy="Default" hostNetwork=true"#, "StatefulSet prophet", "/spec/template/spec/hostNetwork", "true"),
+    // Roles.
+    ("", "ClusterRole prophet-view", "/metadata/labels/rbac.authorization.k8s.io~1aggregate-to-view", r#""true""#),
+    ("", "ClusterRole prophet-edit", "/metadata/labels/rbac.authorization.k8s.io~1aggregate-to-view", "-"),
+    ("", "ClusterRole prophet-edit", "/metadata/labels/rbac.authorization.k8s.io~1aggregate-to-edit", r#""true""#),
+    ("rbac.aggregate=false", "ClusterRole prophet-edit", "", "-"),
+    ("rbac.create=false", "ClusterRole prophet-observe", "", "-"),
+    ("rbac.create=false", "RoleBinding prophet-elect", "", "-"),
+    ("rbac.create=false", "ClusterRole prophet-view", "", "-"),
     // What the controller reads, and the operator's limits.
     (r#"policyNamespaces=["a","prophet"]"#, "StatefulSet prophet", "@/args", r#"has "--namespace=prophet,a""#),
     (r#"policyNamespaces=["a"]"#, "Role prophet-act", "/metadata/namespace", r#""prophet""#),
@@ -155,6 +191,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     ("networkPolicy.enabled=true", "NetworkPolicy prophet", "/spec/egress/0/ports/0/port", "53"),
     ("networkPolicy.enabled=true", "NetworkPolicy prophet", "/spec/egress/1/ports", r#"[{"port":443},{"port":6443}]"#),
     ("networkPolicy.enabled=true", "NetworkPolicy prophet", "/spec/egress/3/to/0/ipBlock/cidr", r#""169.254.170.23/32""#),
+    ("networkPolicy.enabled=true", "NetworkPolicy prophet", "/spec/egress/1/to", r#"[{"ipBlock":{"cidr":"0.0.0.0/0"}},{"ipBlock":{"cidr":"::/0"}}]"#),
     (r#"networkPolicy={"enabled":true,"egress":{"apiServer":{"cidrs":["10.0.0.1/32"]},"aws":{"cidrs":[]}}}"#, "NetworkPolicy prophet", "/spec/egress/1/to", r#"[{"ipBlock":{"cidr":"10.0.0.1/32"}}]"#),
     (r#"networkPolicy={"enabled":true,"egress":{"aws":{"cidrs":[]}}}"#, "NetworkPolicy prophet", "/spec/egress/2/ports/0/port", "80"),
     (r#"networkPolicy={"enabled":true,"metricsFrom":[{"podSelector":{}}]}"#, "NetworkPolicy prophet", "/spec/ingress/0/from", r#"[{"podSelector":{}}]"#),
@@ -196,6 +233,8 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     ("", "PrometheusRule prophet", "", "-"),
     ("", "ConfigMap prophet-dashboard", "", "-"),
     (r#"serviceMonitor={"enabled":true,"labels":{"release":"p"}}"#, "ServiceMonitor prophet", "/metadata/labels/release", r#""p""#),
+    (r#"serviceMonitor={"enabled":true,"relabelings":[{"action":"drop"}],"metricRelabelings":[{"action":"keep"}]}"#, "ServiceMonitor prophet", "/spec/endpoints/0/relabelings", r#"[{"action":"drop"}]"#),
+    (r#"serviceMonitor={"enabled":true,"metricRelabelings":[{"action":"keep"}]}"#, "ServiceMonitor prophet", "/spec/endpoints/0/metricRelabelings", r#"[{"action":"keep"}]"#),
     (r#"podMonitor={"enabled":true,"interval":"1m"}"#, "PodMonitor prophet", "/spec/podMetricsEndpoints/0/interval", r#""1m""#),
     ("prometheusRule.enabled=true", "PrometheusRule prophet", "/spec/groups/0/rules/3/expr", r#""count by (namespace) (prophet_leader) < 2""#),
     ("prometheusRule.enabled=true replicas=1", "PrometheusRule prophet", "/spec/groups/0/rules/3/alert", r#""ProphetPolicyInvalid""#),
@@ -287,6 +326,58 @@ fn selectors_select_the_pods_of_the_controller_only() {
             assert_eq!(selects(removal), kind == "NetworkPolicy", "{kind}");
         }
     }
+}
+
+/// The names of the main objects by the name of the release. Each name of an object, and each label,
+/// is short enough for the API server.
+#[test]
+fn the_names_of_objects_contain_the_name_of_the_chart_and_are_short_enough() {
+    let longest = "a".repeat(53);
+    let cut = "a".repeat(52);
+    for (release, name) in [
+        ("prophet", "prophet"),
+        ("platform", "platform-prophet"),
+        ("my-prophet-2", "my-prophet-2"),
+        (longest.as_str(), cut.as_str()),
+    ] {
+        let chart = helm::chart();
+        let all = ["networkPolicy.enabled=true", "serviceMonitor.enabled=true", "replicas=2"];
+        let mut arguments = vec!["template", release, chart.to_str().unwrap()];
+        arguments.extend(all.iter().flat_map(|value| ["--set-json", value]));
+        let objects = helm::offline(&arguments).unwrap();
+        let objects: Vec<Value> = serde_saphyr::from_multiple(&objects).unwrap();
+        let names = |kind: &str| {
+            let of_kind = objects.iter().filter(|object| object["kind"] == kind);
+            of_kind.map(|object| object["metadata"]["name"].as_str().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(names("StatefulSet"), [name]);
+        let removal = names("Job")[0];
+        assert!(removal.ends_with("-remove-placeholders"), "{removal}");
+        for object in objects.iter().filter(|object| object["kind"] != "CustomResourceDefinition") {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            assert!(name.len() <= 63, "{name}");
+            let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
+            assert!(labels.clone().all(|(_, label)| label.as_str().unwrap().len() <= 63), "{name}");
+        }
+    }
+}
+
+/// A parent chart has this one among its dependencies, with a condition.
+#[test]
+fn the_chart_can_be_a_dependency_with_a_condition() {
+    let folder = tempfile::tempdir().unwrap();
+    let parent = folder.path();
+    std::fs::create_dir(parent.join("charts")).unwrap();
+    std::os::unix::fs::symlink(helm::chart(), parent.join("charts/prophet")).unwrap();
+    let chart = "{apiVersion: v2, name: platform, version: 1.0.0, dependencies: [
+        {name: prophet, version: '*', condition: prophet.enabled}]}";
+    std::fs::write(parent.join("Chart.yaml"), chart).unwrap();
+    let kinds = |enabled: &str| {
+        let values = ["--set", enabled, "--set", "global.imageRegistry=mirror.example"];
+        let arguments = [&["template", "platform", parent.to_str().unwrap()][..], &values].concat();
+        helm::offline(&arguments).unwrap().matches("kind: StatefulSet").count()
+    };
+    assert_eq!((kinds("prophet.enabled=true"), kinds("prophet.enabled=false")), (1, 0));
 }
 
 #[test]
