@@ -371,7 +371,7 @@ fn the_recipes_name_the_versions_and_the_user_of_the_rest() {
     };
     let rust = value("rust-toolchain.toml", "channel");
     let python = value("models/pyproject.toml", "python_version");
-    let user = value("charts/prophet/templates/controller.yaml", "runAsUser");
+    let user = value("charts/prophet/values.yaml", "runAsUser");
     for (file, text) in [
         ("release/Containerfile", format!("library/rust:{rust}-bookworm")),
         ("release/Containerfile", format!("ENV RUSTUP_TOOLCHAIN={rust}\n")),

@@ -171,6 +171,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (r#"policies=[{"name":"batch","spec":{"mode":"Act"}}]"#, "OverprovisioningPolicy batch", "/spec", r#"{"mode":"Act"}"#),
     (r#"policies=[{"name":"batch","spec":{"mode":"Act"}}]"#, "OverprovisioningPolicy batch", "/metadata/namespace", r#""prophet""#),
     (r#"policies=[{"name":"batch","spec":{}}]"#, "OverprovisioningPolicy batch", "/metadata/annotations/helm.sh~1hook", r#""post-install,post-upgrade,post-rollback""#),
+    (r#"policiesByHook=false policies=[{"name":"batch","spec":{}}]"#, "OverprovisioningPolicy batch", "/metadata/annotations", "-"),
     (r#"policyNamespaces=["a"] policies=[{"name":"batch","namespace":"a","spec":{},"labels":{"x":"y"}}]"#, "OverprovisioningPolicy batch", "/metadata/labels/x", r#""y""#),
     // Identity, priority and availability.
     (r#"serviceAccount.annotations={"eks.amazonaws.com/role-arn":"arn"}"#, "ServiceAccount prophet", "/metadata/annotations", r#"{"eks.amazonaws.com/role-arn":"arn"}"#),
