@@ -329,8 +329,8 @@ fn selectors_select_the_pods_of_the_controller_only() {
     }
 }
 
-/// The names of the main objects by the name of the release. Each name of an object, and each label,
-/// is short enough for the API server.
+/// The names of the main objects by the name of the release. Each name of an object, and each
+/// label, is short enough for the API server.
 #[test]
 fn the_names_of_objects_contain_the_name_of_the_chart_and_are_short_enough() {
     let longest = "a".repeat(53);
