@@ -15,29 +15,39 @@ A StatefulSet adds 11 characters to it in a label, which has 63 at most. */}}
 {{- end -}}
 {{- end }}
 
-{{/* The same with a suffix, given the chart and the suffix. */}}
+{{/* The same with a suffix, given the chart, the suffix and the most characters. A name that is cut has
+a part of its hash, because two long names can begin alike. */}}
 {{- define "prophet.named" -}}
+{{- $name := include "prophet.fullname" (index . 0) -}}
 {{- $suffix := index . 1 -}}
-{{- include "prophet.fullname" (index . 0) | trunc (sub 63 (len $suffix) | int) | trimSuffix "-" -}}
-{{- $suffix -}}
+{{- $most := sub (index . 2) (len $suffix) | int -}}
+{{- if gt (len $name) $most -}}
+{{- $name = printf "%s-%s" (trunc (sub $most 6 | int) $name | trimSuffix "-") (sha256sum $name | trunc 5) -}}
+{{- end -}}
+{{- $name }}{{ $suffix -}}
 {{- end }}
 
 {{/* The annotations of an object, given the chart and those of its own. */}}
 {{- define "prophet.annotations" -}}
-{{- with merge (deepCopy (index . 1)) (index . 0).Values.commonAnnotations -}}
+{{- $common := default dict (index . 0).Values.commonAnnotations -}}
+{{- with merge (deepCopy (default dict (index . 1))) $common -}}
 annotations: {{- toYaml . | nindent 2 }}
 {{- end -}}
 {{- end }}
 
-{{- define "prophet.labels" -}}
-app.kubernetes.io/name: {{ include "prophet.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
+{{/* The labels of an object, given the chart and those of its own, which go before commonLabels. */}}
+{{- define "prophet.labelsWith" -}}
+{{- $chart := index . 0 -}}
+{{- $labels := dict "app.kubernetes.io/name" (include "prophet.name" $chart) -}}
+{{- $_ := set $labels "app.kubernetes.io/instance" $chart.Release.Name -}}
+{{- $_ := set $labels "app.kubernetes.io/version" $chart.Chart.AppVersion -}}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" $chart.Release.Service -}}
+{{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" $chart.Chart.Name $chart.Chart.Version) -}}
+{{- merge $labels (default dict (index . 1)) (default dict $chart.Values.commonLabels) | toYaml -}}
 {{- end }}
+
+{{- define "prophet.labels" -}}
+{{- include "prophet.labelsWith" (list . dict) -}}
 {{- end }}
 
 {{- define "prophet.selector" -}}
@@ -59,7 +69,7 @@ registry, which is the first part of the repository if it has a dot or a port. *
 {{- $chart := index . 0 -}}
 {{- with index . 1 -}}
 {{- $repository := .repository -}}
-{{- with $chart.Values.global.imageRegistry -}}
+{{- with (default dict $chart.Values.global).imageRegistry -}}
 {{- $repository = printf "%s/%s" . (regexReplaceAll "^[^/]*[.:][^/]*/" $repository "") -}}
 {{- end -}}
 {{ $repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ default $chart.Chart.AppVersion .tag }}{{ end }}
@@ -74,16 +84,20 @@ registry, which is the first part of the repository if it has a dot or a port. *
 {{- include "prophet.imageReference" (list . .Values.retraining.image) -}}
 {{- end }}
 
-{{/* The pull secrets of all images, as a YAML list. */}}
+{{/* The pull secrets of all images, as a YAML list. A parent chart may give their names alone. */}}
 {{- define "prophet.imagePullSecrets" -}}
-{{- concat .Values.global.imagePullSecrets .Values.imagePullSecrets | uniq | toYaml -}}
+{{- $secrets := list -}}
+{{- range concat (default list (default dict .Values.global).imagePullSecrets) (default list .Values.imagePullSecrets) -}}
+{{- $secrets = append $secrets (ternary (dict "name" .) . (kindIs "string" .)) -}}
+{{- end -}}
+{{- $secrets | uniq | toYaml -}}
 {{- end }}
 
 {{- define "prophet.priorityClassName" -}}
 {{- if .Values.priorityClassName -}}
 {{ .Values.priorityClassName }}
 {{- else if .Values.priorityClass.create -}}
-{{ include "prophet.named" (list . "-controller") }}
+{{ include "prophet.fullname" . }}-controller
 {{- end -}}
 {{- end }}
 

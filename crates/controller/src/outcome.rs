@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use base::span::Span;
 use chrono::{DateTime, TimeDelta, Utc};
 use control::{Observed, Turn};
 use embedder::{MicroDollars, Shape, Unfit};
@@ -392,12 +393,12 @@ impl Cause {
 /// The message for people of a launch that failed. `None` for any other launch.
 pub(crate) fn failure(launch: &EndedLaunch) -> Option<String> {
     match launch.end {
-        LaunchEnd::Failed(_) => Some(format!(
-            "no node of bucket {} came up in group {} within {} minutes",
-            launch.bucket,
-            launch.group,
-            base::GIVE_UP.num_minutes()
-        )),
+        LaunchEnd::Failed(at) => {
+            let waited = (at - launch.requested).min(base::GIVE_UP).num_seconds();
+            let waited = Span::seconds(u32::try_from(waited).unwrap_or(0));
+            let EndedLaunch { bucket, group, .. } = launch;
+            Some(format!("no node of bucket {bucket} came up in group {group} within {waited}"))
+        }
         LaunchEnd::Ready(_) | LaunchEnd::WaitedFor(_) => None,
     }
 }

@@ -251,6 +251,10 @@ impl Autoscaler {
         if cluster.warm.take((bucket, group), now) {
             return NodeRequest { node, at: now + self.warm_start, fails: false };
         }
+        // A node goes before an instance that is being prepared.
+        let most = cluster.catalog.buckets()[bucket].groups[group].max;
+        let room = most.saturating_sub(cluster.nodes_in(bucket, group));
+        cluster.warm.lower((bucket, group), room, now);
         let fails = self.failure_share > 0.0 && self.random.random_bool(self.failure_share);
         NodeRequest { node, at: now + self.draw_latency(), fails }
     }

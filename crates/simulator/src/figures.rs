@@ -140,7 +140,7 @@ pub struct Bill {
 }
 
 /// What [`Figures::extra_cost`] is, in words for notes below tables.
-pub const COST_NOTE: &str = "what a policy adds to the price of waiting, and to the price of nodes while they idle and while they launch and of warm pools, as a share of the price of reactive's waiting; with ten replays or more also packing, where its 95 % interval over the replays excludes 0";
+pub const COST_NOTE: &str = "what a policy adds to the price of waiting, and to the price of nodes while they idle and launch and of warm pools, as a share of the price of reactive's waiting; with ten replays or more also packing, where its 95 % interval over the replays excludes 0";
 
 impl Bill {
     /// The cost by which policies are compared: waiting, idling, launching and warm pools. Packing
@@ -568,8 +568,7 @@ mod tests {
         };
         let (prices, tiers) = (prices(), Tiers::default());
         let pool = |window| Figures::of(&log(window), pricing(&prices, &tiers), 10).bill.warm_pool;
-        assert_eq!(pool((0, 51 * HOUR)), 18.0);
-        assert_eq!(pool((2 * HOUR, 52 * HOUR)), 9.0);
+        assert_eq!((pool((0, 51 * HOUR)), pool((2 * HOUR, 52 * HOUR))), (18.0, 9.0));
         let by_day = costs_by_day(&log((0, 2 * day)), pricing(&prices, &tiers));
         let expected = [9.0 + 23.0 * 0.18, 24.0 * 0.18].map(|dollars| dollars / 36.0);
         assert_eq!(by_day, expected);

@@ -3,9 +3,9 @@
 use chrono::{DateTime, Utc};
 use demand::forecast::{
     Burst, ByHour, Constant, Constants, DemandForecaster, Forecaster, ForecasterConfig,
-    LadderForecaster, LastValue, Method, StaticMax, WithGangs,
+    LadderForecaster, LastValue, Lead, Method, StaticMax, WithGangs,
 };
-use embedder::Catalog;
+use embedder::{Bucket, CapacityType, Catalog};
 
 use super::input::SimulationInput;
 use super::named_policy::{NamedPolicy, PaperForecast};
@@ -92,17 +92,19 @@ fn config(
     settings: &SimulationSettings,
     catalog: &Catalog,
 ) -> ForecasterConfig {
-    let lead = match named_policy {
-        NamedPolicy::Tiered(_) => settings.warm_lead(),
-        _ => settings.lead(),
+    let has_pool = |bucket: &Bucket| {
+        matches!(named_policy, NamedPolicy::Tiered(_))
+            && bucket.capacity_type != CapacityType::Spot
+            && settings.warm_start.as_seconds() < settings.launch_latency.typical()
     };
+    let lead = |bucket| if has_pool(bucket) { settings.warm_lead() } else { settings.lead() };
     ForecasterConfig {
         catalog: catalog.clone(),
         method,
         ladder: settings.ladder.clone(),
         ladder_first: settings.ladder_first,
         expression: settings.expression.clone(),
-        leads: vec![lead; catalog.len()],
+        leads: Lead::at_most_three(catalog.buckets().iter().map(lead).collect()),
         unneeded_seconds: settings.scale_down_unneeded_time.as_seconds(),
         objective: named_policy.policy(&settings.policy).objective,
         tiers: settings.tiers.clone(),

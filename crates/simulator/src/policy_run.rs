@@ -2,18 +2,17 @@
 
 use chrono::{DateTime, Utc};
 use control::{Control, Observed, TierArrival, Turn};
-use demand::forecast::Method;
 use demand::record::{PodStarts, ShapeId};
 use embedder::{BucketId, Cluster, Room, Shape, VirtualInstance};
 use placeholders::{Policy, Prices, Standing};
 
-use super::forecasters::{causal_forecaster, forecaster};
+use super::forecasters::forecaster;
 use super::input::{SimulationInput, first_decision};
 use super::log::TickRecord;
 use super::named_policy::{KnownJobs, NamedPolicy};
 use super::oracle::Foreseen;
 use super::paper::Counts;
-use super::settings::SimulationSettings;
+use super::warm_sizes::WarmSizes;
 use crate::replay::Allocated;
 
 /// The policy under test.
@@ -26,9 +25,8 @@ pub(crate) struct PolicyRun<'a> {
     allocated: Option<(Allocated<'a>, Counts)>,
     /// The number of stopped instances of each bucket, if it is fixed.
     pub(super) warm_pool: Option<u64>,
-    /// `Some` where the sizes of warm pools are decided: the forecast of the new nodes within the
-    /// time in which an instance is prepared, and the quantile of each bucket.
-    warm: Option<(Control, Vec<f64>)>,
+    /// `Some` where the sizes of warm pools are decided.
+    warm: Option<WarmSizes>,
     /// Whether forecasts know which of the running jobs end within the lead time.
     pub(crate) knows_ends: bool,
     policy: Policy,
@@ -63,19 +61,14 @@ impl<'a> PolicyRun<'a> {
             .map(|forecaster| Control::new(forecaster, catalog, tick_seconds));
         let policy = named_policy.policy(&settings.policy);
         let prices = Prices::new(policy.objective, catalog);
-        let warm = (named_policy == NamedPolicy::Tiered(None)).then(|| {
-            let scenario = NamedPolicy::Forecast(Method::Increments, None);
-            let from = DateTime::from_timestamp(window.0, 0).unwrap_or_default();
-            let forecaster = causal_forecaster(scenario, settings, catalog, from)?;
-            let quantiles = (0..catalog.len()).map(|id| warm_quantile(&prices, id, settings));
-            Some((Control::new(forecaster, catalog, tick_seconds), quantiles.collect()))
-        });
+        let is_sized = named_policy == NamedPolicy::Tiered(None);
+        let warm = is_sized.then(|| WarmSizes::new(world, &prices)).flatten();
         Self {
             warm_pool: match named_policy {
                 NamedPolicy::WarmPool(n) | NamedPolicy::Tiered(Some(n)) => Some(n),
                 _ => None,
             },
-            warm: warm.flatten(),
+            warm,
             control,
             foreseen: match named_policy {
                 NamedPolicy::Oracle => Some((foreseen, None)),
@@ -113,7 +106,7 @@ impl<'a> PolicyRun<'a> {
             None => None,
         };
         let warm = match &self.warm {
-            Some((control, quantiles)) => Some((control.copy()?, quantiles.clone())),
+            Some(warm) => Some(warm.copy()?),
             None => None,
         };
         Some(Self {
@@ -234,7 +227,7 @@ impl<'a> PolicyRun<'a> {
         }
         if observed.time.timestamp() < self.decides_from {
             control.watch(observed);
-            if let Some((warm, _)) = &mut self.warm {
+            if let Some(warm) = &mut self.warm {
                 warm.watch(observed);
             }
             return None;
@@ -248,20 +241,9 @@ impl<'a> PolicyRun<'a> {
 
     /// How many instances of each bucket the warm pools shall have. `None` where no sizes are
     /// decided, and while the policy only learns.
-    ///
-    /// The nodes that arrivals need beyond the placeholders come from the pools.
     pub(crate) fn warm_sizes(&mut self, observed: &Observed) -> Option<Vec<u64>> {
-        let (warm, quantiles) = self.warm.as_mut()?;
-        if observed.time.timestamp() < self.decides_from {
-            return None;
-        }
-        let turn = warm.turn(observed, &Policy::default());
-        let sizes = turn.outlook.buckets.iter().zip(quantiles).zip(&self.headroom);
-        Some(
-            sizes
-                .map(|((of, quantile), held)| of.headroom(*quantile).saturating_sub(*held))
-                .collect(),
-        )
+        let decides = observed.time.timestamp() >= self.decides_from;
+        Some(self.warm.as_mut().filter(|_| decides)?.decide(observed))
     }
 
     /// The weights of the ensemble's experts for a bucket, the largest first.
@@ -290,14 +272,4 @@ impl<'a> PolicyRun<'a> {
             });
         }
     }
-}
-
-/// The quantile of the new nodes within the lead time that placeholders and the warm pool together
-/// cover: one more stopped instance costs its share of the price for as long as the difference of
-/// the launch latencies that it saves (the newsvendor's ratio).
-fn warm_quantile(prices: &Prices, bucket: BucketId, settings: &SimulationSettings) -> f64 {
-    let launch = settings.launch_latency.typical().max(1) as f64;
-    let saved = (1.0 - settings.warm_start.as_seconds() as f64 / launch).max(0.0) * prices.wait();
-    let stopped = settings.warm_share * prices.idle(bucket);
-    if saved + stopped > 0.0 { saved / (saved + stopped) } else { 0.0 }
 }

@@ -201,6 +201,9 @@ impl<'a> Simulation<'a> {
 
     /// Begins to prepare the instances that warm pools lack.
     fn prepare(&mut self, now: i64) {
+        if !self.cluster.warm.any_lacks() {
+            return;
+        }
         for (id, at) in self.autoscaler.prepare(&mut self.cluster, now) {
             self.schedule(at, Event::Prepared(id));
         }
@@ -270,6 +273,10 @@ impl<'a> Simulation<'a> {
             self.events.pop();
             self.stirred |= event != Event::Scan;
             self.happen(event, now);
+        }
+        if self.stirred {
+            // A node may be gone, so that its group has room for an instance of its pool.
+            self.prepare(now);
         }
         if now == self.next_tick {
             self.turn(now, self.world.keep_ticks);

@@ -52,19 +52,13 @@ pub use status::{
     printcolumn(name = "Target", type_ = "integer", json_path = ".status.target"),
     printcolumn(name = "Placeholders", type_ = "integer", json_path = ".status.placeholders"),
     printcolumn(
-        name = "Method",
-        type_ = "string",
-        json_path = ".spec.forecast.method",
-        priority = 1
-    ),
-    printcolumn(
         name = "Rollout",
         type_ = "string",
         json_path = ".status.rollout.phase",
         priority = 1
     ),
     printcolumn(
-        name = "Reason",
+        name = "Message",
         type_ = "string",
         json_path = ".status.conditions[?(@.type=='Degraded')].message",
         priority = 1

@@ -131,7 +131,7 @@ const NO_PODS_SECONDS: i64 = 60;
 
 /// Seconds between two scans of cluster-autoscaler: the default of its flag `--scan-interval`. A
 /// pod that waits longer waited for a node. A pod that is deleted sooner, and that was not bound,
-/// needed none.
+/// hardly had one launched.
 pub const SCAN_SECONDS: i64 = 10;
 
 /// The maximum number of classes and nodes whose starts are kept until a turn takes them: 100,000.

@@ -64,6 +64,21 @@ impl WarmPools {
         pool.wanted.saturating_sub(pool.has())
     }
 
+    /// Terminates instances of a group that are being prepared, those that began last first, until
+    /// its pool has at most this many instances or only stopped ones.
+    pub(crate) fn lower(&mut self, (bucket, group): (BucketId, usize), most: u64, now: i64) {
+        let pool = &mut self.pools[bucket][group];
+        while pool.has() > most {
+            let Some(id) = pool.preparing.pop_last() else { break };
+            self.instances[id].gone = Some(now);
+        }
+    }
+
+    /// Whether a pool has fewer instances than it shall have.
+    pub(crate) fn any_lacks(&self) -> bool {
+        self.pools.iter().flatten().any(|pool| pool.has() < pool.wanted)
+    }
+
     /// The number of instances in the pool of a group, prepared or not.
     pub(crate) fn size(&self, (bucket, group): (BucketId, usize)) -> u64 {
         self.pools[bucket][group].has()

@@ -157,7 +157,10 @@ impl PolicyController {
             };
             let shrinks = stays.is_some();
             let headroom = stays.unwrap_or_else(stands);
-            let turn = control.outdated_turn(observed, &settings.policy, &headroom);
+            let mut policy = settings.policy.clone();
+            // Which pods wait is out of date, too.
+            policy.limits.outer.yielding = policy.limits.outer.yielding.filter(|_| shrinks);
+            let turn = control.outdated_turn(observed, &policy, &headroom);
             let outdated = (shrinks || !turn.plan.is_empty()).then_some(turn);
             return (outdated.map(|turn| decision(turn, Vec::new())), faults);
         }

@@ -144,15 +144,21 @@ impl PolicyController {
     ) -> Vec<EndedLaunch> {
         let of = (&**offers, &settings.workloads);
         let scale_ups = &world.scale_ups;
-        // Where launches are reported to fail, one that takes longer than usual has failed.
         let give_up = |bucket: usize, group: usize| {
-            let may_still_launch = |of: Backoff| of.may_still_launch;
-            if !backoffs[bucket][group].is_some_and(may_still_launch) {
-                return GIVE_UP;
-            }
             let name = &offers.catalog.buckets()[bucket].groups[group].name;
-            let usual = self.launch_latencies.latency_seconds(name);
-            TimeDelta::seconds(usual.unwrap_or(context.config.launch_seconds)).min(GIVE_UP)
+            match backoffs[bucket][group] {
+                // Where launches are reported to fail, one that takes longer than usual has failed.
+                Some(Backoff { may_still_launch: true, .. }) => {
+                    let usual = self.launch_latencies.latency_seconds(name);
+                    let usual = usual.unwrap_or(context.config.launch_seconds);
+                    TimeDelta::seconds(usual).min(GIVE_UP)
+                }
+                // cluster-autoscaler gave up the launches itself.
+                Some(_) if self.launch_latencies.backoff_until(name, now).is_none() => {
+                    TimeDelta::zero()
+                }
+                _ => GIVE_UP,
+            }
         };
         let mut ended =
             self.launch_tracker.ended(&world.index, places, of, scale_ups, &give_up, now);
