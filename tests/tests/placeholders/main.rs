@@ -3,6 +3,7 @@
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod alerts;
+mod alerts_by_prometheus;
 mod announced;
 mod buffers;
 mod chart;

@@ -34,7 +34,7 @@ fn is_ready(status: &Value) -> bool {
 }
 
 /// Drops all connections of the controller, and refuses new ones for `duration`.
-async fn refuse_connections(world: &World, duration: Duration) {
+pub(crate) async fn refuse_connections(world: &World, duration: Duration) {
     let proxy = world.proxy.as_ref().unwrap();
     proxy.close();
     tokio::time::sleep(duration).await;
@@ -93,7 +93,7 @@ async fn headroom_is_renewed_after_connections_were_refused_and_after_they_hung(
 const SILENCE_MAX: Duration = Duration::from_secs(90);
 
 /// The role of the chart for the whole cluster without the permission to watch DaemonSets.
-const WITHOUT_DAEMONSETS: &str =
+pub(crate) const WITHOUT_DAEMONSETS: &str =
     "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: prophet-observe}, rules: [
       {apiGroups: [''], resources: [pods, nodes], verbs: [list, watch]},
       {apiGroups: [batch], resources: [jobs, cronjobs], verbs: [list, watch]},
