@@ -473,6 +473,7 @@ def main(results: Path, folder: Path) -> None:
     """Writes all pages."""
     pages = folder / "evaluation"
     pages.mkdir(exist_ok=True)
+
     def window_of(window: Window) -> Result:
         return with_warm(results, with_known(results, read(results, window)))
 
