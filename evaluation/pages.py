@@ -295,7 +295,16 @@ def levels(results: dict[str, list[Result]]) -> str:
 
 def warm_pools(results: dict[str, list[Result]]) -> str:
     """Returns the table of warm pools on all logs."""
-    head = ["log, policy", "pod-hours off, %", "launches x", "idling, %", "launching, %", "warm pool, %", "nodes and pool, $"]
+    head = [
+        "log, policy",
+        "pod-hours off, %",
+        "launches x",
+        "idling, %",
+        "launching, %",
+        "warm pool, %",
+        "packing, %",
+        "nodes and pool, $",
+    ]
     head += ["breaks even at $", "cost, held out, %", "cost, open, %"]
     rows = []
     for log, of_log in results.items():
@@ -306,6 +315,7 @@ def warm_pools(results: dict[str, list[Result]]) -> str:
                     percent(ratio(of_log, removed(name))),
                     f"{ratio(of_log, launches(name)):.2f}",
                     *(percent(ratio(of_log, bill(name, part))) for part in ("idling", "launching", "warm_pool")),
+                    f"{percent(packing(of_log, name)[0])} ± {percent(packing(of_log, name)[1])}",
                     dollars(sum(nodes(name)(result)[0] for result in of_log)),
                     f"{ratio(of_log, break_even(name)):.2f}",
                     *(cost_interval(half, name) for half in halves(of_log)),

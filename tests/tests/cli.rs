@@ -166,7 +166,7 @@ fn the_figures_can_be_recomputed_from_the_files() {
         "--until",
         "6d",
         "--policies",
-        "reactive,increments",
+        "reactive,increments,warm-pool:2,ensemble+warm-pool",
         "--out",
         &out_text,
         "--output",
