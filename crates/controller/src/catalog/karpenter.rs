@@ -90,9 +90,9 @@ fn groups(pool: &NodePool, seen: &Seen<'_>, comparison: &Comparison<'_>) -> Vec<
     let placement_group_label = comparison.placement_group_label;
     let listed = |key: &str| pool.choices.get(key).and_then(Choice::values);
     let capacity_types: Vec<String> = match pool.choices.get(CAPACITY_LABEL) {
-        // Without a requirement, Karpenter launches spot instances where a pod may have them. A
-        // reservation is a decision of the operator, who names it.
-        None => vec!["on-demand".into(), "spot".into()],
+        // Without a requirement, Karpenter launches spot instances where it can. Placeholders order
+        // nodes on demand, on which all pods may run.
+        None => vec!["on-demand".into()],
         Some(choice) => {
             let all = CAPACITY_TYPES.map(str::to_owned).into_iter();
             all.filter(|value| choice.allows(value)).collect()
@@ -480,14 +480,6 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_without_a_capacity_type_has_spot_instances_and_those_on_demand() {
-        let pool = pool_of("batch", &[(INSTANCE_TYPE_LABEL, vec!["m5.xlarge".into()])]);
-        let groups = pool_groups([&pool].into_iter(), &[], &[], &Comparison::by_taints("pg"));
-        let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
-        assert_eq!(names, ["batch/m5.xlarge", "batch/m5.xlarge/spot"]);
-    }
-
-    #[test]
     fn the_estimate_is_that_of_karpenters_claim() {
         let claim: DynamicObject = serde_json::from_value(json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
@@ -557,6 +549,6 @@ mod tests {
             &Comparison::by_taints("pg"),
         );
         let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
-        assert_eq!(names, ["batch/g5.xlarge", "batch/g5.xlarge/spot"]);
+        assert_eq!(names, ["batch/g5.xlarge"]);
     }
 }

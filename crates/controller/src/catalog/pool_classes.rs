@@ -105,7 +105,6 @@ mod tests {
 
     use super::super::{Comparison, pool_groups};
     use super::*;
-    use crate::observe::CAPACITY_LABEL;
 
     /// A pool of Karpenter's provider for AWS with these requirements, in YAML.
     fn aws_pool(requirements: &str) -> NodePool {
@@ -122,8 +121,7 @@ mod tests {
     }
 
     /// Checks the groups of a pool for pods that request these cores, GiB and GPUs, and select
-    /// these labels. The first instance type of a group follows its name. Without a requirement on
-    /// the capacity type, each group has one of spot instances beside it.
+    /// these labels. The first instance type of a group follows its name.
     #[track_caller]
     fn check_flexible(
         requirements: &str,
@@ -148,12 +146,7 @@ mod tests {
         let comparison = Comparison { named_parts: &named, ..Comparison::by_taints("pg") };
         let groups = pool_groups([&pool].into_iter(), &[], &[], &comparison);
         let found = groups.iter().map(|group| format!("{} {}", group.name, group.instance_type));
-        let both = !requirements.contains(CAPACITY_LABEL);
-        let expected = expected.iter().flat_map(|name| {
-            let spot = both.then(|| name.replacen(' ', "/spot ", 1));
-            std::iter::once((*name).to_owned()).chain(spot)
-        });
-        assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{requirements}");
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{requirements}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Reads the watched objects: the policy's view of the cluster, and what happened since the last
 //! turn.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::GIVE_UP;
@@ -144,6 +145,14 @@ impl PolicyController {
     ) -> Vec<EndedLaunch> {
         let of = (&**offers, &settings.workloads);
         let scale_ups = &world.scale_ups;
+        // The groups from which cluster-autoscaler itself backs off.
+        let named = offers.catalog.buckets().iter().flat_map(|bucket| &bucket.groups);
+        let given_up: BTreeSet<&str> = named
+            .zip(backoffs.iter().flatten())
+            .filter(|(_, backoff)| backoff.is_some_and(|of| !of.may_still_launch))
+            .map(|(group, _)| group.name.as_str())
+            .filter(|name| self.launch_latencies.backoff_until(name, now).is_none())
+            .collect();
         let give_up = |bucket: usize, group: usize| {
             let name = &offers.catalog.buckets()[bucket].groups[group].name;
             match backoffs[bucket][group] {
@@ -153,10 +162,7 @@ impl PolicyController {
                     let usual = usual.unwrap_or(context.config.launch_seconds);
                     TimeDelta::seconds(usual).min(GIVE_UP)
                 }
-                // cluster-autoscaler gave up the launches itself.
-                Some(_) if self.launch_latencies.backoff_until(name, now).is_none() => {
-                    TimeDelta::zero()
-                }
+                Some(_) if given_up.contains(name.as_str()) => TimeDelta::zero(),
                 _ => GIVE_UP,
             }
         };
@@ -167,7 +173,11 @@ impl PolicyController {
             // pods waited for would seem to be all launches.
             ended.retain(|launch| !matches!(launch.end, LaunchEnd::WaitedFor(_)));
         }
-        for launch in &ended {
+        // The backoff of cluster-autoscaler ends by its own time.
+        let is_learnt = |launch: &&EndedLaunch| {
+            !matches!(launch.end, LaunchEnd::Failed(_)) || !given_up.contains(launch.group.as_str())
+        };
+        for launch in ended.iter().filter(is_learnt) {
             self.launch_latencies.learn(launch);
         }
         ended
