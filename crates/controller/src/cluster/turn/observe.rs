@@ -147,7 +147,7 @@ impl PolicyController {
         let scale_ups = &world.scale_ups;
         // The groups from which cluster-autoscaler itself backs off.
         let named = offers.catalog.buckets().iter().flat_map(|bucket| &bucket.groups);
-        let given_up: BTreeSet<&str> = named
+        let of_autoscaler: BTreeSet<&str> = named
             .zip(backoffs.iter().flatten())
             .filter(|(_, backoff)| backoff.is_some_and(|of| !of.may_still_launch))
             .map(|(group, _)| group.name.as_str())
@@ -162,7 +162,7 @@ impl PolicyController {
                     let usual = usual.unwrap_or(context.config.launch_seconds);
                     TimeDelta::seconds(usual).min(GIVE_UP)
                 }
-                Some(_) if given_up.contains(name.as_str()) => TimeDelta::zero(),
+                Some(_) if of_autoscaler.contains(name.as_str()) => TimeDelta::zero(),
                 _ => GIVE_UP,
             }
         };
@@ -175,7 +175,8 @@ impl PolicyController {
         }
         // The backoff of cluster-autoscaler ends by its own time.
         let is_learnt = |launch: &&EndedLaunch| {
-            !matches!(launch.end, LaunchEnd::Failed(_)) || !given_up.contains(launch.group.as_str())
+            !matches!(launch.end, LaunchEnd::Failed(_))
+                || !of_autoscaler.contains(launch.group.as_str())
         };
         for launch in ended.iter().filter(is_learnt) {
             self.launch_latencies.learn(launch);
