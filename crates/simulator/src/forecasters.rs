@@ -5,7 +5,7 @@ use demand::forecast::{
     Burst, ByHour, Constant, Constants, DemandForecaster, Forecaster, ForecasterConfig,
     LadderForecaster, LastValue, Lead, Method, StaticMax, WithGangs,
 };
-use embedder::{Bucket, CapacityType, Catalog};
+use embedder::{Bucket, Catalog};
 
 use super::input::SimulationInput;
 use super::named_policy::{NamedPolicy, PaperForecast};
@@ -13,6 +13,7 @@ use super::oracle::{Foreseen, Oracle};
 use super::paper::{Counts, PaperRule};
 use super::rates::Rates;
 use super::settings::SimulationSettings;
+use crate::replay::may_stop;
 
 /// Returns the forecaster of a policy in a simulation.
 ///
@@ -94,7 +95,7 @@ fn config(
 ) -> ForecasterConfig {
     let has_pool = |bucket: &Bucket| {
         matches!(named_policy, NamedPolicy::Tiered(_))
-            && bucket.capacity_type != CapacityType::Spot
+            && may_stop(bucket)
             && settings.warm_start.as_seconds() < settings.launch_latency.typical()
     };
     let lead = |bucket| if has_pool(bucket) { settings.warm_lead() } else { settings.lead() };

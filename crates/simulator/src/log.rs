@@ -11,9 +11,9 @@ pub struct RunLog {
     pub window: (i64, i64),
     /// The jobs that count, ordered by submission.
     pub jobs: Vec<JobRecord>,
-    /// The nodes that existed within the window.
+    /// The nodes that existed within the window or were requested later.
     pub nodes: Vec<NodeRecord>,
-    /// The instances of warm pools that existed within the window.
+    /// The instances of warm pools that existed within the window or were requested later.
     pub warm: Vec<WarmRecord>,
     /// The ticks within the window; empty unless they are kept.
     pub ticks: Vec<TickRecord>,
@@ -56,7 +56,7 @@ impl JobRecord {
     }
 }
 
-/// A node that existed within the window. Times are in seconds.
+/// A node that existed within the window or was requested later. Times are in seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRecord {
     /// Its id, unique within the run.

@@ -10,13 +10,14 @@ use std::collections::VecDeque;
 use chrono::DateTime;
 use control::{Control, Observed};
 use demand::forecast::Method;
-use embedder::{BucketId, CapacityType, Catalog};
+use embedder::{BucketId, Catalog};
 use placeholders::{Policy, Prices};
 
 use super::forecasters::causal_forecaster;
 use super::input::SimulationInput;
 use super::named_policy::NamedPolicy;
 use super::settings::SimulationSettings;
+use crate::replay::may_stop;
 
 /// Decides the sizes of warm pools.
 pub(super) struct WarmSizes {
@@ -94,7 +95,7 @@ fn quantile(
     settings: &SimulationSettings,
     catalog: &Catalog,
 ) -> f64 {
-    if catalog.buckets()[bucket].capacity_type == CapacityType::Spot {
+    if !may_stop(&catalog.buckets()[bucket]) {
         return 0.0;
     }
     let launch = settings.launch_latency.typical().max(1) as f64;

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 use chrono::DateTime;
 use control::Turn;
 use demand::record::{PodStarts, ShapeId};
-use embedder::{CapacityType, PodRequest, embed};
+use embedder::{PodRequest, embed};
 use placeholders::Plan;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -26,7 +26,7 @@ use super::settings::{GangHeadroom, GangMode};
 use super::spot::{Interrupted, NOTICE_SECONDS};
 use crate::replay::{
     JobClass, JobClassId, NEVER, PlacedPods, Placements, Queue, SimulatedCluster, SimulatedNodeId,
-    Waiting, WarmId, Workload, finish, instances, lose, pass, place,
+    Waiting, WarmId, Workload, finish, instances, lose, may_stop, pass, place,
 };
 
 mod foresight;
@@ -189,12 +189,11 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Sets the sizes of the warm pools, by bucket. Spot instances have none, because AWS does not
-    /// stop them.
+    /// Sets the sizes of the warm pools, by bucket.
     fn want_warm(&mut self, wanted: &[u64], now: i64) {
         for (bucket, &wanted) in wanted.iter().enumerate() {
-            let is_spot = self.world.catalog.buckets()[bucket].capacity_type == CapacityType::Spot;
-            self.cluster.warm.want(bucket, if is_spot { 0 } else { wanted }, now);
+            let has_pool = may_stop(&self.world.catalog.buckets()[bucket]);
+            self.cluster.warm.want(bucket, if has_pool { wanted } else { 0 }, now);
         }
         self.prepare(now);
     }

@@ -125,7 +125,7 @@ async fn cluster() -> Option<(World, LogPipe)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes ten minutes: make alerts"]
+#[ignore = "takes minutes: make alerts"]
 async fn alerts_over_counters_fire_by_their_faults() {
     let Some((mut world, pipe)) = cluster().await else { return };
 
@@ -179,7 +179,7 @@ async fn alerts_over_counters_fire_by_their_faults() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes ten minutes: make alerts"]
+#[ignore = "takes minutes: make alerts"]
 async fn alerts_over_times_and_reads_fire_by_their_faults() {
     let Some((mut world, pipe)) = cluster().await else { return };
     start(&mut world, &pipe, "history", &["--max-writes-per-minute=10"]).await;

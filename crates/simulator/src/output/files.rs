@@ -68,7 +68,7 @@ struct JobRow<'a> {
     lost_pod_s: i64,
 }
 
-/// Writes the nodes that existed within the window.
+/// Writes the nodes that existed within the window or were requested later.
 pub(super) fn nodes<'a>(
     logs: impl Iterator<Item = (String, &'a RunLog)>,
     catalog: &Catalog,
@@ -124,8 +124,8 @@ struct NodeRow<'a> {
     interrupted: bool,
 }
 
-/// Writes the instances of warm pools that existed within the window. An instance that is started
-/// as a node is a row of the nodes, too, from then on.
+/// Writes the instances of warm pools that existed within the window or were requested later. An
+/// instance that is started as a node is a row of the nodes, too, from then on.
 pub(super) fn warm<'a>(
     logs: impl Iterator<Item = (String, &'a RunLog)>,
     catalog: &Catalog,

@@ -33,5 +33,5 @@ pub(crate) use scheduler::{
 };
 pub use scheduler_kind::SchedulerKind;
 pub use ticks::ticks;
-pub(crate) use warm_pools::WarmId;
+pub(crate) use warm_pools::{WarmId, may_stop};
 pub use workload::{JobClass, JobClassId, Unplaceable, Workload, WorkloadJob};

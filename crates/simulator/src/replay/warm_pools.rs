@@ -6,12 +6,18 @@
 
 use std::collections::BTreeSet;
 
-use embedder::{BucketId, Catalog};
+use embedder::{Bucket, BucketId, CapacityType, Catalog};
 
 use crate::log::WarmRecord;
 
 /// The index of an instance among all that were ever prepared for a pool.
 pub(crate) type WarmId = usize;
+
+/// Reports whether the groups of a bucket may have warm pools. AWS stops no instances of groups
+/// that launch spot instances.
+pub(crate) fn may_stop(bucket: &Bucket) -> bool {
+    bucket.capacity_type != CapacityType::Spot
+}
 
 /// The warm pools of all groups.
 #[derive(Clone, Debug, Default)]
