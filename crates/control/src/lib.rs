@@ -6,6 +6,7 @@
 //! decide.rs      how many placeholders ought to stand, from a forecast and what stands
 //! fallback.rs    on-demand nodes in place of spot instances whose launches fail
 //! namespaces.rs  what each namespace may hold of the headroom
+//! warm_pools.rs  how many stopped instances the warm pools of groups shall have
 //! ```
 //!
 //! The controller, the simulator and the backtest run this code for their decisions, and no other
@@ -15,6 +16,7 @@
 pub mod decide;
 mod fallback;
 mod namespaces;
+mod warm_pools;
 
 use std::collections::BTreeMap;
 
@@ -28,6 +30,7 @@ use embedder::{
 };
 use placeholders::{Plan, Policy, Reason, Standing, Steady, lint};
 
+pub use self::warm_pools::{WARM_SHARE, WARM_START_SECONDS, WarmPools, WarmTerms};
 use crate::decide::{decide, retain};
 use crate::fallback::{Fallback, Moment};
 use crate::namespaces::Namespaces;
@@ -41,6 +44,8 @@ pub struct Control {
     steady: Steady,
     fallback: Fallback,
     namespaces: Namespaces,
+    /// `None` without warm pools.
+    warm_pools: Option<WarmPools>,
 }
 
 /// What one turn reads of the cluster.
@@ -89,6 +94,9 @@ pub struct Turn {
     pub outlook: Outlook,
     /// The placeholders that should stand.
     pub plan: Plan,
+    /// By bucket, how many stopped instances the warm pools shall have. `None` without warm pools,
+    /// and from an observation that is out of date.
+    pub warm_pools: Option<Vec<u64>>,
 }
 
 impl Control {
@@ -100,16 +108,33 @@ impl Control {
             steady: Steady::default(),
             fallback: Fallback::default(),
             namespaces: Namespaces::default(),
+            warm_pools: None,
             catalog: catalog.clone(),
         }
+    }
+
+    /// Decides the sizes of warm pools, too.
+    #[must_use]
+    pub fn with_warm_pools(self, warm_pools: Option<WarmPools>) -> Self {
+        Self { warm_pools, ..self }
+    }
+
+    /// The warm pools whose sizes are decided.
+    pub fn warm_pools_mut(&mut self) -> Option<&mut WarmPools> {
+        self.warm_pools.as_mut()
     }
 
     /// Returns a copy that learns and decides on its own. `None` if the forecaster has no copy.
     pub fn copy(&self) -> Option<Self> {
         let learners = self.learners.copy()?;
         let Self { catalog, recorder, steady, fallback, namespaces, .. } = self;
+        let warm_pools = match &self.warm_pools {
+            Some(warm_pools) => Some(warm_pools.copy()?),
+            None => None,
+        };
         Some(Self {
             catalog: catalog.clone(),
+            warm_pools,
             learners,
             recorder: recorder.clone(),
             steady: steady.clone(),
@@ -161,8 +186,17 @@ impl Control {
         self.recorder.recall(&tick);
         self.steady.recall(targets, tick.time);
         self.namespaces.learn(&tick, self.catalog.len());
-        // Forecasts do not read them, and two weeks of them would fill the memory.
-        self.learners.learn(Tick { namespaces: Vec::new(), ..tick });
+        self.learn(tick);
+    }
+
+    /// Learns from a tick, except what it has of namespaces: forecasts do not read them, and two
+    /// weeks of them would fill the memory.
+    fn learn(&mut self, tick: Tick) {
+        let tick = Tick { namespaces: Vec::new(), ..tick };
+        if let Some(warm_pools) = &mut self.warm_pools {
+            warm_pools.learn(tick.clone());
+        }
+        self.learners.learn(tick);
     }
 
     /// Counts submitted pods of a shape, without an observation. Pods of a new shape are not
@@ -192,6 +226,7 @@ impl Control {
         let arriving = self.recorder.arriving();
         let now = Present { time: *time, demand: &demand, arriving: &arriving };
         let mut outlook = self.learners.forecast(&now);
+        let warm_pools = self.warm_pools.as_mut().map(|pools| pools.decide(&now));
         self.namespaces.weigh(&mut outlook, &self.catalog, policy, *time);
         let submitted = self.recorder.submitted();
         let moved =
@@ -200,7 +235,7 @@ impl Control {
             decide(&moved, &demand, standing, &self.catalog, policy, &self.steady, *time);
         self.steady = steady;
         self.check(&plan, &demand, standing, policy);
-        Turn { tick, demand, outlook, plan }
+        Turn { tick, demand, outlook, plan, warm_pools }
     }
 
     /// Runs a turn whose observation is out of date, because watches fail. Nothing is recorded or
@@ -213,7 +248,7 @@ impl Control {
         let outlook = Outlook { buckets: headroom.iter().map(stays).collect() };
         let plan = retain(&outlook, &demand, standing, &self.catalog, policy, *time);
         self.check(&plan, &Demand::default(), standing, policy);
-        Turn { tick: None, demand, outlook, plan }
+        Turn { tick: None, demand, outlook, plan, warm_pools: None }
     }
 
     /// Checks a plan in debug builds, by the rules that hold for every plan.
@@ -268,7 +303,7 @@ impl Control {
         let tick = self.recorder.tick(*time, &states, &room);
         let tick = Tick { rollout_percent, ..tick };
         self.namespaces.learn(&tick, self.catalog.len());
-        self.learners.learn(Tick { namespaces: Vec::new(), ..tick.clone() });
+        self.learn(tick.clone());
         Some(tick)
     }
 }

@@ -15,7 +15,6 @@
 //! autoscaler.rs     scans, launches, backoff
 //! gang_estimate.rs  the nodes for jobs whose pods must be in one group
 //! policy_run.rs     the policy under test: its control, and its observations since its last turn
-//! warm_sizes.rs     how many stopped instances the warm pools shall have
 //! world.rs          the event loop; world/foresight.rs: references that know the future
 //! warm_up.rs        the part of a run that the replays of a policy share
 //! spot.rs           which jobs use spot instances, and how often these are interrupted
@@ -56,7 +55,6 @@ pub mod replay;
 mod settings;
 mod spot;
 mod tiers;
-mod warm_sizes;
 mod warm_up;
 pub mod witness;
 mod world;

@@ -1,19 +1,19 @@
 //! The policy under test: its control, and its observations since its last turn.
 
 use chrono::{DateTime, Utc};
-use control::{Control, Observed, TierArrival, Turn};
+use control::{Control, Observed, TierArrival, Turn, WarmPools, WarmTerms};
+use demand::forecast::Method;
 use demand::record::{PodStarts, ShapeId};
 use embedder::{BucketId, Cluster, Room, Shape, VirtualInstance};
 use placeholders::{Policy, Prices, Standing};
 
-use super::forecasters::forecaster;
+use super::forecasters::{causal_forecaster, forecaster};
 use super::input::{SimulationInput, first_decision};
 use super::log::TickRecord;
 use super::named_policy::{KnownJobs, NamedPolicy};
 use super::oracle::Foreseen;
 use super::paper::Counts;
-use super::warm_sizes::WarmSizes;
-use crate::replay::Allocated;
+use crate::replay::{Allocated, may_stop};
 
 /// The policy under test.
 pub(crate) struct PolicyRun<'a> {
@@ -25,8 +25,6 @@ pub(crate) struct PolicyRun<'a> {
     allocated: Option<(Allocated<'a>, Counts)>,
     /// The number of stopped instances of each bucket, if it is fixed.
     pub(super) warm_pool: Option<u64>,
-    /// `Some` where the sizes of warm pools are decided.
-    warm: Option<WarmSizes>,
     /// Whether forecasts know which of the running jobs end within the lead time.
     pub(crate) knows_ends: bool,
     policy: Policy,
@@ -57,18 +55,18 @@ impl<'a> PolicyRun<'a> {
         let SimulationInput { workload, catalog, settings, window, .. } = world;
         let tick_seconds = settings.tick.as_seconds();
         let (foreseen, counts) = (Foreseen::default(), Counts::default());
-        let control = forecaster(named_policy, world, &foreseen, &counts)
-            .map(|forecaster| Control::new(forecaster, catalog, tick_seconds));
         let policy = named_policy.policy(&settings.policy);
         let prices = Prices::new(policy.objective, catalog);
         let is_sized = named_policy == NamedPolicy::Tiered(None);
-        let warm = is_sized.then(|| WarmSizes::new(world, &prices)).flatten();
+        let warm_pools = is_sized.then(|| warm_pools(world, &prices)).flatten();
+        let control = forecaster(named_policy, world, &foreseen, &counts).map(|forecaster| {
+            Control::new(forecaster, catalog, tick_seconds).with_warm_pools(warm_pools)
+        });
         Self {
             warm_pool: match named_policy {
                 NamedPolicy::WarmPool(n) | NamedPolicy::Tiered(Some(n)) => Some(n),
                 _ => None,
             },
-            warm,
             control,
             foreseen: match named_policy {
                 NamedPolicy::Oracle => Some((foreseen, None)),
@@ -105,13 +103,8 @@ impl<'a> PolicyRun<'a> {
             Some(control) => Some(control.copy()?),
             None => None,
         };
-        let warm = match &self.warm {
-            Some(warm) => Some(warm.copy()?),
-            None => None,
-        };
         Some(Self {
             control,
-            warm,
             foreseen: None,
             allocated: None,
             policy: self.policy.clone(),
@@ -227,9 +220,6 @@ impl<'a> PolicyRun<'a> {
         }
         if observed.time.timestamp() < self.decides_from {
             control.watch(observed);
-            if let Some(warm) = &mut self.warm {
-                warm.watch(observed);
-            }
             return None;
         }
         let turn = control.turn(observed, &self.policy);
@@ -237,13 +227,6 @@ impl<'a> PolicyRun<'a> {
             self.headroom[id] = bucket.headroom(self.prices.quantile(id));
         }
         Some(turn)
-    }
-
-    /// How many instances of each bucket the warm pools shall have. `None` where no sizes are
-    /// decided, and while the policy only learns.
-    pub(crate) fn warm_sizes(&mut self, observed: &Observed) -> Option<Vec<u64>> {
-        let decides = observed.time.timestamp() >= self.decides_from;
-        Some(self.warm.as_mut().filter(|_| decides)?.decide(observed))
     }
 
     /// The weights of the ensemble's experts for a bucket, the largest first.
@@ -272,4 +255,20 @@ impl<'a> PolicyRun<'a> {
             });
         }
     }
+}
+
+/// The warm pools whose sizes are decided. `None` if the settings admit no forecast.
+fn warm_pools(world: SimulationInput<'_>, prices: &Prices) -> Option<WarmPools> {
+    let SimulationInput { catalog, settings, window, .. } = world;
+    let increments = NamedPolicy::Forecast(Method::Increments, None);
+    let from = DateTime::from_timestamp(window.0, 0).unwrap_or_default();
+    let forecaster = causal_forecaster(increments, settings, catalog, from)?;
+    let terms = WarmTerms {
+        launch_seconds: settings.launch_latency.typical(),
+        start_seconds: settings.warm_start.as_seconds(),
+        share: settings.warm_share,
+    };
+    let terms: Vec<Option<WarmTerms>> =
+        catalog.buckets().iter().map(|bucket| may_stop(bucket).then_some(terms)).collect();
+    Some(WarmPools::new(forecaster, catalog, prices, &terms))
 }

@@ -141,7 +141,7 @@ impl Default for SimulationSettings {
             launch_latency: LaunchLatency::Constant(Span::seconds(300)),
             launch_failure_share: 0.0,
             warm_start: Span::seconds(75),
-            warm_share: 0.02,
+            warm_share: control::WARM_SHARE,
             spot_for: SpotFor::None,
             interruptions: Interruptions::default(),
             tiers: Tiers::default(),

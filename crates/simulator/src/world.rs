@@ -656,8 +656,8 @@ impl<'a> Simulation<'a> {
             self.actuate(&turn.plan, within);
             self.fill(now);
         }
-        if let Some(wanted) = self.policy.warm_sizes(&observed) {
-            self.want_warm(&wanted, now);
+        if let Some(wanted) = turn.as_ref().and_then(|turn| turn.warm_pools.as_ref()) {
+            self.want_warm(wanted, now);
         }
         if keep {
             let demand = turn.as_ref().map_or_else(
