@@ -9,8 +9,8 @@ use std::time::Duration;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_autoscaling::config::Credentials;
 use aws_sdk_autoscaling::types::{
-    InstanceRequirements, LaunchTemplateOverrides, LaunchTemplateSpecification, MemoryMiBRequest,
-    VCpuCountRequest,
+    AutoScalingGroup, InstanceRequirements, LaunchTemplateOverrides, LaunchTemplateSpecification,
+    MemoryMiBRequest, VCpuCountRequest, WarmPoolState as WarmPoolPoolState,
 };
 use aws_sdk_ec2::types::{
     LaunchTemplateCpuOptionsRequest, LaunchTemplateInstanceMarketOptionsRequest, MarketType,
@@ -18,7 +18,10 @@ use aws_sdk_ec2::types::{
 use controller::catalog::aws::{
     ACTIONS, AwsCatalog, Clients, DEADLINE, Found, PriceReader, clients,
 };
-use controller::catalog::{NodeGroup, OtherTypes};
+use controller::catalog::{
+    NodeGroup, OtherTypes, StandingPool, StandingPools, WantedPool, WantedPools,
+};
+use controller::crd::WarmPoolState;
 use serde_json::json;
 use tests::moto::{Moto, REGION};
 
@@ -411,7 +414,19 @@ async fn the_catalog_makes_exactly_the_calls_that_the_documented_policy_allows()
     assert!(reader.refresh(&mut prices, &types, now).await.is_empty());
     let of_prices = proxy.take_seen();
     assert_eq!(of_prices, ["pricing:GetProducts", "ec2:DescribeSpotPriceHistory"]);
-    let made: BTreeSet<String> = groups.into_iter().chain(of_prices).collect();
+    let group = first.groups.iter().find(|group| group.may_have_warm_pool).unwrap();
+    let none = StandingPools::default();
+    for wanted in [wanted(&[(&group.name, 1)]), WantedPools::default()] {
+        let standing = catalog.follow_pools(Some(&wanted), &none).await;
+        assert!(standing.faults.is_empty(), "{:?}", standing.faults);
+    }
+    let of_pools = proxy.take_seen();
+    let expected = ["CreateOrUpdateTags", "PutWarmPool", "DescribeWarmPool", "DeleteWarmPool"];
+    let expected =
+        expected.into_iter().chain(["DeleteTags"]).map(|call| format!("autoscaling:{call}"));
+    assert!(of_pools.iter().eq(&expected.collect::<Vec<_>>()), "{of_pools:?}");
+    let made = groups.into_iter().chain(of_prices).chain(of_pools);
+    let made: BTreeSet<String> = made.collect();
 
     let docs = include_str!("../../docs/permissions-aws.md");
     let policy =
@@ -594,4 +609,103 @@ async fn a_pod_takes_region_endpoint_and_role_from_its_environment() {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+/// What the policy `one` wants of each group: a pool of this size.
+fn wanted(pools: &[(&str, u64)]) -> WantedPools {
+    let pool = |size| WantedPool { policy: "one".into(), size, state: WarmPoolState::Stopped };
+    let pools = pools.iter().map(|(name, size)| ((*name).to_owned(), pool(*size)));
+    WantedPools { pools: pools.collect(), kept: BTreeSet::new() }
+}
+
+/// The pool of each group, as MinSize/MaxGroupPreparedCapacity PoolState, and its tag.
+async fn pools(moto: &Moto) -> Vec<String> {
+    let described = moto.autoscaling().describe_auto_scaling_groups().send().await.unwrap();
+    let line = |group: &AutoScalingGroup| {
+        let pool = group.warm_pool_configuration()?;
+        let tag = group.tags().iter().find(|tag| tag.key() == Some("prophet.dev/warm-pool"));
+        Some(format!(
+            "{} {}/{} {} {}",
+            group.auto_scaling_group_name()?,
+            pool.min_size()?,
+            pool.max_group_prepared_capacity().unwrap_or(-1),
+            pool.pool_state()?,
+            tag.and_then(|tag| tag.value()).unwrap_or("no tag"),
+        ))
+    };
+    described.auto_scaling_groups().iter().filter_map(line).collect()
+}
+
+#[tokio::test]
+async fn warm_pools_are_set_and_restored_as_they_were() {
+    let moto = Moto::start().await.unwrap();
+    configuration(&moto, "m5", "m5.xlarge", None).await;
+    configuration(&moto, "spot", "m5.xlarge", Some("1")).await;
+    for (name, of) in [("bare", "m5"), ("theirs", "m5"), ("cheap", "spot")] {
+        group(&moto, name).launch_configuration_name(of).send().await.unwrap();
+    }
+    let put = moto.autoscaling().put_warm_pool().auto_scaling_group_name("theirs").min_size(1);
+    put.pool_state(WarmPoolPoolState::Running).send().await.unwrap();
+    let proxy = Proxy::start(moto.endpoint(), 0).await.unwrap();
+    let mut catalog = catalog(proxy.endpoint()).await;
+    let found = catalog.node_groups().await.unwrap();
+    let may: Vec<_> =
+        found.groups.iter().map(|group| (&*group.name, group.may_have_warm_pool)).collect();
+    assert_eq!(may, [("bare", true), ("cheap", false), ("theirs", true)]);
+
+    // As long as nothing is decided, nothing changes.
+    let none = StandingPools::default();
+    assert_eq!(catalog.follow_pools(None, &none).await, none);
+    assert_eq!(pools(&moto).await, ["theirs 1/-1 Running no tag"]);
+
+    let standing = catalog.follow_pools(Some(&wanted(&[("bare", 2), ("theirs", 3)])), &none).await;
+    assert_eq!(
+        pools(&moto).await,
+        [
+            "bare 2/2 Stopped policy=one before=none",
+            "theirs 3/3 Stopped policy=one before=1:-1:Running:terminate",
+        ]
+    );
+    let pool = StandingPool { policy: "one".into(), prepared: 2, preparing: 1 };
+    let expected = [("bare".to_owned(), pool.clone()), ("theirs".to_owned(), pool)];
+    assert_eq!(standing.pools, expected.into());
+    assert_eq!(standing.instances.keys().collect::<Vec<_>>(), ["i-0", "i-1", "i-2"]);
+    assert_eq!((standing.faults.len(), standing.of_policy("one")), (0, 6));
+
+    // A pool that is as it is wanted is only read.
+    catalog.node_groups().await.unwrap();
+    proxy.take_seen();
+    let same = catalog.follow_pools(Some(&wanted(&[("bare", 2), ("theirs", 3)])), &none).await;
+    assert!(same.is_like(&standing));
+    assert_eq!(proxy.take_seen(), ["autoscaling:DescribeWarmPool"; 2]);
+
+    // Pools of policies that decide nothing stay. Those that no policy wants are restored, also by
+    // a process that did not set them.
+    let kept = WantedPools { kept: ["one".to_owned()].into(), ..WantedPools::default() };
+    catalog.follow_pools(Some(&kept), &standing).await;
+    assert_eq!(pools(&moto).await.len(), 2);
+    let mut other = self::catalog(proxy.endpoint()).await;
+    other.node_groups().await.unwrap();
+    let left = other.follow_pools(Some(&WantedPools::default()), &none).await;
+    assert_eq!((left.pools.len(), left.faults.len()), (0, 0));
+    assert_eq!(pools(&moto).await, ["theirs 1/-1 Running no tag"]);
+}
+
+#[tokio::test]
+async fn a_warm_pool_that_may_not_be_set_is_reported() {
+    let moto = Moto::start().await.unwrap();
+    configuration(&moto, "m5", "m5.xlarge", None).await;
+    group(&moto, "bare").launch_configuration_name("m5").send().await.unwrap();
+    for action in ["autoscaling:CreateOrUpdateTags", "autoscaling:PutWarmPool"] {
+        let denied: &'static [&'static str] = vec![action].leak();
+        let proxy = Proxy::denying(moto.endpoint(), 0, denied).await.unwrap();
+        let mut catalog = catalog(proxy.endpoint()).await;
+        catalog.node_groups().await.unwrap();
+        let wanted = wanted(&[("bare", 2)]);
+        let standing = catalog.follow_pools(Some(&wanted), &StandingPools::default()).await;
+        let fault = &standing.faults["bare"];
+        assert!(fault.contains(action) && fault.contains("not authorized"), "{fault}");
+        // Without the tag, nothing could be restored, so no pool is set.
+        assert_eq!(pools(&moto).await, Vec::<String>::new());
+    }
 }

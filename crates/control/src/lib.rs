@@ -30,7 +30,7 @@ use embedder::{
 };
 use placeholders::{Plan, Policy, Reason, Standing, Steady, lint};
 
-pub use self::warm_pools::{WARM_SHARE, WARM_START_SECONDS, WarmPools, WarmTerms};
+pub use self::warm_pools::{WARM_SHARE, WARM_START_SECONDS, WarmPools, WarmTerms, cut};
 use crate::decide::{decide, retain};
 use crate::fallback::{Fallback, Moment};
 use crate::namespaces::Namespaces;
@@ -143,13 +143,16 @@ impl Control {
         })
     }
 
-    /// Takes over the stabilisers of the control that this one replaces, and what stands in place
-    /// of spot instances, by the names of the buckets. For the same buckets, it also takes over the
+    /// Takes over the stabilisers of the control that this one replaces, what stands in place of
+    /// spot instances, and the sizes of warm pools, by the names of the buckets. For the same buckets, it also takes over the
     /// observations since the last tick.
     pub fn succeed(&mut self, predecessor: &Self) {
         self.recorder.succeed(&predecessor.recorder);
         self.fallback = predecessor.fallback.renumbered(&predecessor.catalog, &self.catalog);
         self.steady = predecessor.steady.renumbered(&predecessor.catalog, &self.catalog);
+        if let (Some(ours), Some(theirs)) = (&mut self.warm_pools, &predecessor.warm_pools) {
+            ours.succeed(theirs, &predecessor.catalog, &self.catalog);
+        }
     }
 
     /// The shapes by number.

@@ -109,6 +109,18 @@ impl WarmPools {
         }
     }
 
+    /// Takes over the sizes that were wanted of the pools that these replace, by the names of the
+    /// buckets in both catalogs.
+    pub(crate) fn succeed(&mut self, predecessor: &Self, theirs: &Catalog, ours: &Catalog) {
+        for (bucket, pool) in ours.buckets().iter().zip(&mut self.pools) {
+            let known = theirs.buckets().iter().position(|known| known.name == bucket.name);
+            let known = known.and_then(|known| predecessor.pools.get(known)?.as_ref());
+            if let (Some(pool), Some(known)) = (pool, known) {
+                pool.wanted.clone_from(&known.wanted);
+            }
+        }
+    }
+
     /// Learns from a tick.
     pub(crate) fn learn(&mut self, tick: Tick) {
         self.learners.learn(tick);
@@ -141,6 +153,30 @@ impl WarmPool {
     }
 }
 
+/// Cuts sizes until they fit: the largest ones to one level, and what is left then goes to the
+/// buckets in their order. `fits` must hold of smaller sizes if it holds of larger ones.
+pub fn cut(sizes: Vec<u64>, fits: impl Fn(&[u64]) -> bool) -> Vec<u64> {
+    if fits(&sizes) {
+        return sizes;
+    }
+    let at = |level: u64| sizes.iter().map(|size| *size.min(&level)).collect::<Vec<_>>();
+    let (mut low, mut high) = (0, sizes.iter().copied().max().unwrap_or(0));
+    while high - low > 1 {
+        let level = low + (high - low) / 2;
+        if fits(&at(level)) { low = level } else { high = level }
+    }
+    let mut cut = at(low);
+    for (bucket, size) in sizes.iter().enumerate() {
+        if *size > low {
+            cut[bucket] += 1;
+            if !fits(&cut) {
+                cut[bucket] -= 1;
+            }
+        }
+    }
+    cut
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,7 +205,8 @@ mod tests {
 
     #[test]
     fn an_instance_is_kept_as_long_as_its_preparation_costs() {
-        let keep = |share| WarmTerms { launch_seconds: 300, start_seconds: 75, share }.keep_seconds();
+        let keep =
+            |share| WarmTerms { launch_seconds: 300, start_seconds: 75, share }.keep_seconds();
         assert_eq!((keep(0.02), keep(1.0), keep(0.0)), (15_000, 300, i64::MAX));
     }
 }

@@ -88,6 +88,7 @@ mod tests {
             group: "g".into(),
             requested: at(0),
             end,
+            from_warm_pool: false,
             rest: Map::new(),
         };
         let mut account = Account::default();

@@ -12,8 +12,8 @@ use history::{EndedLaunch, LaunchEnd, UsedLaunch};
 use placeholders::Objective;
 
 use crate::account::Account;
-use crate::catalog::{Offers, Sizes};
-use crate::crd::RolloutStatus;
+use crate::catalog::{Offers, Sizes, WantedPool};
+use crate::crd::{RolloutStatus, WarmPoolStatus};
 use crate::observe::{Device, HeldBack};
 
 /// The outcome of a turn.
@@ -35,6 +35,8 @@ pub struct Outcome {
     pub decision: Option<Decision>,
     /// The number of placeholders of the policy's objects, also where no decision was possible.
     pub stands: u64,
+    /// The warm pools of the policy's groups.
+    pub warm_pools: WarmPoolsOutcome,
     /// The placeholders that no decision can change, because the policy is invalid.
     pub kept: KeptPlaceholders,
     /// What the placeholders achieved and cost since a date.
@@ -44,6 +46,21 @@ pub struct Outcome {
     /// What would have happened if the policy had acted, as a text. Only in the mode `Observe`,
     /// and once it is known.
     pub if_acted: Option<String>,
+}
+
+/// The warm pools of a policy's groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WarmPoolsOutcome {
+    /// The pools that the policy wants, by the name of the group. `None` if it decided nothing, so
+    /// that its pools stay as they are.
+    pub wanted: Option<BTreeMap<String, WantedPool>>,
+    /// By bucket, what the status has. `None` where no pool is possible.
+    pub buckets: Vec<Option<WarmPoolStatus>>,
+    /// The number of instances that count towards the limits of the operator: those that are
+    /// wanted, or those that stand if they are more.
+    pub held: u64,
+    /// The price of these instances per hour while they are stopped.
+    pub hourly: MicroDollars,
 }
 
 /// A policy's view of the cluster in a turn, and what happened since the last one.
@@ -178,10 +195,21 @@ impl Outcome {
         offered.chain(&self.kept.groups).cloned()
     }
 
+    /// The number and the hourly cost of what counts towards the limits of the operator: the
+    /// placeholders that the policy holds, and the instances of its warm pools.
+    pub fn holds(&self) -> (u64, MicroDollars) {
+        let (placeholders, hourly) = self.placeholders_held();
+        let pools = &self.warm_pools;
+        (
+            placeholders.saturating_add(pools.held),
+            MicroDollars(hourly.0.saturating_add(pools.hourly.0)),
+        )
+    }
+
     /// The number and the hourly cost of the placeholders that the policy holds: in each bucket
     /// those of its plan, or those that stand if they are more, and those that it keeps. The cost
     /// has only those of groups that still exist.
-    pub fn holds(&self) -> (u64, MicroDollars) {
+    pub fn placeholders_held(&self) -> (u64, MicroDollars) {
         let buckets = self.offers.iter().flat_map(|offers| offers.catalog.buckets()).enumerate();
         let (mut placeholders, mut hourly) = (0_u64, self.kept.hourly.0);
         for (id, bucket) in buckets {
@@ -278,6 +306,8 @@ pub enum Cause {
     OverlappingBuckets,
     /// Some groups of nodes have problems.
     Groups,
+    /// A warm pool is not as it is wanted.
+    WarmPools,
     /// The ONNX model cannot be run, or its output is invalid.
     Model,
     /// The pods have more different sizes than are learnt.
@@ -286,7 +316,7 @@ pub enum Cause {
 
 impl Cause {
     /// All causes, in their order.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::SwitchedOff,
         Self::InvalidPolicy,
         Self::PriorityClass,
@@ -303,6 +333,7 @@ impl Cause {
         Self::HistoryFailed,
         Self::OverlappingBuckets,
         Self::Groups,
+        Self::WarmPools,
         Self::Model,
         Self::ShapesFull,
     ];
@@ -326,6 +357,7 @@ impl Cause {
             Self::HistoryFailed => "HistoryFailed",
             Self::OverlappingBuckets => "OverlappingBuckets",
             Self::Groups => "Groups",
+            Self::WarmPools => "WarmPools",
             Self::Model => "Model",
             Self::ShapesFull => "ShapesFull",
         }
@@ -380,6 +412,9 @@ impl Cause {
                 "Let only one of the policies select these groups in `spec.buckets`."
             }
             Self::Groups => "Correct the labels or tags of the named groups of nodes.",
+            Self::WarmPools => {
+                "Compare the permissions in AWS with docs/permissions-aws.md, and the groups with the limitations in docs/warm-pools.md."
+            }
             Self::Model => {
                 "Check the model with `prophet model check`. The other methods work without it."
             }

@@ -167,6 +167,9 @@ pub struct EndedLaunch {
     /// How it ended.
     #[serde(flatten)]
     pub end: LaunchEnd,
+    /// Whether the instance was prepared in a warm pool.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub from_warm_pool: bool,
     /// Unknown fields.
     #[serde(flatten)]
     pub rest: Map<String, Value>,

@@ -68,6 +68,7 @@ pub(crate) fn line(time: DateTime<Utc>, demand: u64) -> Line {
         group: "asg-1".into(),
         requested: time - TimeDelta::seconds(90),
         end: LaunchEnd::Ready(time),
+        from_warm_pool: false,
         rest: Map::new(),
     };
     Line {

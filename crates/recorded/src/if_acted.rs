@@ -33,7 +33,7 @@ const SIMULATION_MAX: Duration = Duration::from_mins(5);
 /// The history cannot be read, or the settings do not suit it.
 pub async fn if_acted(
     (place, policy, since): (&Place, &str, DateTime<Utc>),
-    named_policy: NamedPolicy,
+    (named_policy, has_warm_pools): (NamedPolicy, bool),
     settings: &SimulationSettings,
     cancelled: &AtomicBool,
 ) -> anyhow::Result<String> {
@@ -57,7 +57,8 @@ pub async fn if_acted(
         }
         Err(error) => return Err(error.into()),
     };
-    let simulated = IfActed::simulate(&recorded, named_policy, settings, &is_over);
+    let simulated =
+        IfActed::simulate(&recorded, (named_policy, has_warm_pools), settings, &is_over);
     let simulated = simulated.map_err(anyhow::Error::msg)?;
     Ok(simulated.map_or_else(too_long, |simulated| simulated.to_string()))
 }
@@ -75,6 +76,9 @@ pub struct IfActed {
     alone: Figures,
     /// The figures under the policy.
     acting: Figures,
+    /// The most instances of the policy's warm pools, and the figures with these pools, too. `None`
+    /// for a policy without them.
+    with_pools: Option<(u64, Figures)>,
     /// The cost of waiting, idling and launching under the policy, divided by that with the
     /// autoscaler alone. `None` if the latter is 0.
     cost: Option<Ratio>,
@@ -82,13 +86,13 @@ pub struct IfActed {
 
 impl IfActed {
     /// Simulates the recorded pods with the autoscaler alone, and then under a policy of these
-    /// settings that begins without a history. Returns `None` once `is_cancelled` holds.
+    /// settings that begins without a history, and with warm pools if it has them. Returns `None` once `is_cancelled` holds.
     ///
     /// # Errors
     /// The settings do not suit the recorded launch latency.
     pub fn simulate(
         recorded: &Recorded,
-        named_policy: NamedPolicy,
+        (named_policy, has_warm_pools): (NamedPolicy, bool),
         settings: &SimulationSettings,
         is_cancelled: &dyn Fn() -> bool,
     ) -> Result<Option<Self>, String> {
@@ -119,6 +123,12 @@ impl IfActed {
         };
         let Some(alone) = run(NamedPolicy::Reactive) else { return Ok(None) };
         let Some(acting) = run(named_policy) else { return Ok(None) };
+        let pools = if has_warm_pools {
+            let Some(log) = run(NamedPolicy::Tiered(None)) else { return Ok(None) };
+            Some(log)
+        } else {
+            None
+        };
         let prices = Prices::new(objective, catalog);
         let (tiers, scan) = (&settings.tiers, settings.scan.as_seconds());
         let pricing = Pricing { prices: &prices, tiers, warm_share: settings.warm_share };
@@ -130,6 +140,7 @@ impl IfActed {
             really_waited: recorded.waiting.seconds as f64 / 3_600.0,
             alone: figures(&alone),
             acting: figures(&acting),
+            with_pools: pools.map(|log| (settings.warm_max, figures(&log))),
             cost: Ratio::of(&costs(&acting), &costs(&alone), settings.seed),
         }))
     }
@@ -137,7 +148,7 @@ impl IfActed {
 
 impl fmt::Display for IfActed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { window, left_out, really_waited, alone, acting, cost } = self;
+        let Self { window, left_out, really_waited, alone, acting, with_pools, cost } = self;
         let time = |seconds: i64| format!("{} {}", day(seconds), clock(seconds));
         write!(
             f,
@@ -158,6 +169,13 @@ impl fmt::Display for IfActed {
             ", and the nodes would have cost ${:.2} instead of ${:.2}. In this simulation, the policy begins without a history. ",
             acting.dollars, alone.dollars,
         )?;
+        if let Some((most, figures)) = with_pools {
+            write!(
+                f,
+                "With warm pools of up to {most} instances, the pods would have waited {:.1} hours, and nodes and pools would have cost ${:.2}. ",
+                figures.pending_pod_hours, figures.dollars,
+            )?;
+        }
         let Some(Ratio { ratio, interval, .. }) = cost else {
             return f.write_str(
                 "With the autoscaler alone, there would have been no waiting, idling or launching.",
@@ -202,7 +220,7 @@ mod tests {
 
     fn constant(days: i64, is_cancelled: bool) -> Option<IfActed> {
         let (policy, settings) = (NamedPolicy::Constant(1), SimulationSettings::default());
-        IfActed::simulate(&recorded(days), policy, &settings, &|| is_cancelled).unwrap()
+        IfActed::simulate(&recorded(days), (policy, false), &settings, &|| is_cancelled).unwrap()
     }
 
     #[test]
@@ -213,6 +231,18 @@ mod tests {
         assert!(text.ends_with(" in 95 % of the resamples of days)."), "{text}");
         let text = constant(3, false).unwrap().to_string();
         assert!(text.ends_with("(fewer than 10 days, so there is no interval)."), "{text}");
+    }
+
+    #[test]
+    fn a_policy_with_warm_pools_is_also_simulated_with_them() {
+        let settings = SimulationSettings { warm_max: 3, ..SimulationSettings::default() };
+        let ensemble: NamedPolicy = "ensemble".parse().unwrap();
+        let simulated = IfActed::simulate(&recorded(4), (ensemble, true), &settings, &|| false);
+        let simulated = simulated.unwrap().unwrap();
+        let (_, pools) = simulated.with_pools.as_ref().unwrap();
+        assert!(pools.pending_pod_hours < simulated.alone.pending_pod_hours, "{pools:?}");
+        let text = simulated.to_string();
+        assert!(text.contains("With warm pools of up to 3 instances, the pods"), "{text}");
     }
 
     #[test]

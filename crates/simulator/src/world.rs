@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
 use chrono::DateTime;
-use control::Turn;
+use control::{Turn, cut};
 use demand::record::{PodStarts, ShapeId};
 use embedder::{PodRequest, embed};
 use placeholders::Plan;
@@ -656,8 +656,10 @@ impl<'a> Simulation<'a> {
             self.actuate(&turn.plan, within);
             self.fill(now);
         }
-        if let Some(wanted) = turn.as_ref().and_then(|turn| turn.warm_pools.as_ref()) {
-            self.want_warm(wanted, now);
+        if let Some(wanted) = turn.as_ref().and_then(|turn| turn.warm_pools.clone()) {
+            let most = self.world.settings.warm_max;
+            let number = |sizes: &[u64]| sizes.iter().fold(0, |sum: u64, n| sum.saturating_add(*n));
+            self.want_warm(&cut(wanted, |sizes| number(sizes) <= most), now);
         }
         if keep {
             let demand = turn.as_ref().map_or_else(

@@ -14,6 +14,10 @@ use tokio::task::JoinHandle;
 const THROTTLED: &str = "<ErrorResponse><Error><Type>Sender</Type><Code>Throttling</Code>\
     <Message>Rate exceeded</Message></Error><RequestId>1</RequestId></ErrorResponse>";
 
+const DENIED_BY_AUTO_SCALING: &str = "<ErrorResponse><Error><Type>Sender</Type>\
+    <Code>AccessDenied</Code><Message>You are not authorized</Message></Error>\
+    <RequestId>1</RequestId></ErrorResponse>";
+
 const DENIED: &str = "<Response><Errors><Error><Code>UnauthorizedOperation</Code>\
     <Message>You are not authorized</Message></Error></Errors></Response>";
 
@@ -53,10 +57,14 @@ impl Proxy {
                             json!({"__type": "AccessDeniedException", "Message": "not authorized"});
                         Ok(response("400 Bad Request", JSON, &error.to_string()))
                     }
+                    action if is_denied && action.starts_with("autoscaling:") => {
+                        Ok(response("403 Forbidden", "text/xml", DENIED_BY_AUTO_SCALING))
+                    }
                     _ if is_denied => Ok(response("403 Forbidden", "text/xml", DENIED)),
                     "autoscaling:DescribeScalingActivities" => {
                         Ok(response("200 OK", "text/xml", &activities()))
                     }
+                    "autoscaling:DescribeWarmPool" => Ok(response("200 OK", "text/xml", &pool())),
                     PRODUCTS => Ok(response("200 OK", JSON, &products(call.body())?)),
                     _ => call.forward().await,
                 }
@@ -139,6 +147,24 @@ fn activities() -> String {
 <StatusCode>Failed</StatusCode><Progress>100</Progress>
 </member></Activities></DescribeScalingActivitiesResult>
 <ResponseMetadata><RequestId>1</RequestId></ResponseMetadata></DescribeScalingActivitiesResponse>"#
+    )
+}
+
+/// A warm pool with an instance in each of some states, in the documented form. The emulator sets
+/// pools, and prepares no instances.
+fn pool() -> String {
+    let states = ["Warmed:Stopped", "Warmed:Stopped", "Warmed:Pending:Wait", "Warmed:Terminating"];
+    let member = |(number, state): (usize, &str)| {
+        format!(
+            "<member><InstanceId>i-{number}</InstanceId><LifecycleState>{state}</LifecycleState>\
+             <AvailabilityZone>us-east-1a</AvailabilityZone><HealthStatus>Healthy</HealthStatus></member>"
+        )
+    };
+    let members: String = states.into_iter().enumerate().map(member).collect();
+    format!(
+        r#"<DescribeWarmPoolResponse xmlns="http://autoscaling.amazonaws.com/doc/2011-01-01/">
+<DescribeWarmPoolResult><Instances>{members}</Instances></DescribeWarmPoolResult>
+<ResponseMetadata><RequestId>1</RequestId></ResponseMetadata></DescribeWarmPoolResponse>"#
     )
 }
 

@@ -29,7 +29,7 @@ fn now() -> DateTime<Utc> {
 ///
 /// The pods are under the name that the bucket had before it was divided. Those count for all
 /// buckets of the instance type, and the demand under this name counts for none.
-async fn record(folder: &Path, hours: i64, gang: bool) {
+pub(super) async fn record(folder: &Path, hours: i64, gang: bool) {
     let mut journal =
         Journal::open(Place::open(&folder.display().to_string()).unwrap(), "prophet.batch")
             .await

@@ -22,6 +22,7 @@ mod secrets;
 mod soak;
 mod spot;
 mod templates;
+mod warm_pools;
 mod warming;
 mod watches;
 mod world;

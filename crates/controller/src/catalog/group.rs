@@ -115,6 +115,8 @@ pub struct NodeGroup {
     pub estimate: Option<Resources>,
     /// The price of an instance per hour, if the source has it.
     pub hourly: Option<MicroDollars>,
+    /// Whether the group may have a warm pool whose size is set by the API of Auto Scaling.
+    pub may_have_warm_pool: bool,
 }
 
 impl NodeGroup {
@@ -165,6 +167,7 @@ impl NodeGroup {
             resources: BTreeMap::new(),
             estimate: None,
             hourly: None,
+            may_have_warm_pool: false,
         }
     }
 }

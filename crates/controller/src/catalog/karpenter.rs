@@ -293,6 +293,7 @@ fn group(
         resources: devices.iter().map(|(name, n)| (name.clone(), n.to_string())).collect(),
         estimate,
         hourly: None,
+        may_have_warm_pool: false,
     }
 }
 

@@ -140,5 +140,6 @@ fn live_group(
         resources: BTreeMap::new(),
         estimate: None,
         hourly: None,
+        may_have_warm_pool: false,
     }
 }

@@ -13,6 +13,7 @@
 //! offers.rs        the buckets on offer in a cluster, sized by its nodes
 //! size.rs          the size of a group's nodes
 //! price.rs         the price of an instance
+//! warm_pool.rs     the warm pools of groups that are wanted, and that stand
 //! aws/             groups of nodes from Auto Scaling groups
 //! ```
 
@@ -31,6 +32,7 @@ mod pool_classes;
 mod price;
 mod size;
 mod type_labels;
+mod warm_pool;
 
 pub use alike::{Comparison, label_of_part, named_parts};
 pub use described::file_groups;
@@ -44,3 +46,4 @@ pub use live::{Launchers, live_groups};
 pub use offers::{Offer, Offers, offers};
 pub use pool_classes::PoolClasses;
 pub use price::Pricing;
+pub use warm_pool::{StandingPool, StandingPools, WantedPool, WantedPools};

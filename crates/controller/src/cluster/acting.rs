@@ -27,6 +27,8 @@ pub struct ActingPolicy {
     pub expression: Option<Expression>,
     /// The tiers of the workloads.
     pub tiers: Tiers,
+    /// The most instances in the policy's warm pools. `None` if it has none.
+    pub warm_pool_max: Option<u64>,
     /// The source of the ONNX model.
     pub model: ModelSource,
     /// Seconds between ticks.

@@ -29,6 +29,8 @@ pub(super) fn out_of_bounds(spec: &OverprovisioningPolicySpec) -> Vec<String> {
         }
         check(&mut faults, "rollout.dollarsPerHour", *dollars_per_hour, 0.0, DOLLARS_MAX);
     }
+    let most = spec.warm_pool.map(|pool| pool.max);
+    check(&mut faults, "warmPool.max", most, 0, PLACEHOLDERS_MAX);
     rules("scaleUp", &spec.behavior.scale_up, &mut faults);
     rules("scaleDown", &spec.behavior.scale_down, &mut faults);
     if let Some(LadderSpec { cores_to_replicas, nodes_to_replicas }) = &spec.forecast.ladder {

@@ -10,7 +10,6 @@ use anyhow::Context as _;
 use chrono::{DateTime, TimeDelta, Utc};
 use control::{Control, Turn};
 use dashboard::Dashboard;
-use demand::forecast::ForecasterConfig;
 use embedder::Catalog;
 use history::{
     BucketExtras, EndedLaunch, HistoryFaultKind, HistoryReplay, Journal, Line, Place, UsedLaunch,
@@ -20,6 +19,7 @@ use placeholders::{Objective, Standing};
 use super::background_read::BackgroundRead;
 use super::closing::Closing;
 use super::config::Config;
+use super::control_config::ControlConfig;
 use super::finished::Finished;
 use super::retry::Retry;
 use super::turn_input::TurnInput;
@@ -168,17 +168,15 @@ impl PolicyHistory {
     /// goes on.
     pub(super) async fn rebuilt(
         &mut self,
-        config: &ForecasterConfig,
-        tick_seconds: i64,
+        config: &ControlConfig,
         shared: &Arc<Shared>,
         limit: Duration,
         now: DateTime<Utc>,
     ) -> anyhow::Result<Option<Control>> {
         let Some(journal) = &self.journal else {
-            return Ok(Some(Control::new(config.forecaster(now), &config.catalog, tick_seconds)));
+            return Ok(Some(config.control(now)));
         };
-        let wanted =
-            |rebuild: &Rebuild| rebuild.config == *config && rebuild.tick_seconds == tick_seconds;
+        let wanted = |rebuild: &Rebuild| rebuild.config == *config;
         if let Some(outdated) = self.rebuild.as_ref().filter(|rebuild| !wanted(rebuild)) {
             outdated.reading.cancel();
             // One replay at a time: a place that hangs must not collect threads.
@@ -191,16 +189,16 @@ impl PolicyHistory {
             let (place, policy) = (journal.place().clone(), journal.policy().to_owned());
             let of = config.clone();
             let reading = BackgroundRead::start(shared, async move |cancelled| {
-                replayed(&place, &policy, &of, tick_seconds, now, &cancelled).await
+                replayed(&place, &policy, &of, now, &cancelled).await
             });
-            Rebuild { config: config.clone(), tick_seconds, reading, meanwhile: Vec::new() }
+            Rebuild { config: config.clone(), reading, meanwhile: Vec::new() }
         });
         let Some(ended) = rebuild.reading.ended(limit).await else { return Ok(None) };
         let meanwhile = std::mem::take(&mut rebuild.meanwhile);
         self.rebuild = None;
         let Replayed { mut control, mut recalled, last, damaged, later } = ended?;
         for line in meanwhile.iter().filter(|line| last.is_none_or(|last| line.time > last)) {
-            recall(&mut control, line, &config.catalog);
+            recall(&mut control, line, &config.forecaster.catalog);
             recalled += 1;
         }
         (self.damaged, self.later) = (damaged, later);
@@ -334,8 +332,7 @@ async fn first(
 
 /// A control that is being built from the history.
 struct Rebuild {
-    config: ForecasterConfig,
-    tick_seconds: i64,
+    config: ControlConfig,
     reading: BackgroundRead<Replayed>,
     /// The lines that were recorded since its start.
     meanwhile: Vec<Line>,
@@ -356,12 +353,11 @@ struct Replayed {
 async fn replayed(
     place: &Place,
     policy: &str,
-    config: &ForecasterConfig,
-    tick_seconds: i64,
+    config: &ControlConfig,
     now: DateTime<Utc>,
     cancelled: &AtomicBool,
 ) -> anyhow::Result<Replayed> {
-    let mut control = Control::new(config.forecaster(now), &config.catalog, tick_seconds);
+    let mut control = config.control(now);
     let (mut recalled, mut last) = (0, None);
     let mut replay = HistoryReplay::open(place, policy, Some(now - RECALLED)).await?;
     let mut later = Later::default();
@@ -370,7 +366,7 @@ async fn replayed(
         if later.is_later(&line, now) {
             continue;
         }
-        recall(&mut control, &line, &config.catalog);
+        recall(&mut control, &line, &config.forecaster.catalog);
         (recalled, last) = (recalled + 1, Some(line.time));
     }
     let faults = &replay.report().faults;

@@ -102,6 +102,7 @@ fn acting(settings: &PolicySettings, config: &Config) -> ActingPolicy {
         ladder_first: settings.ladder_first,
         expression: settings.expression.clone(),
         tiers: settings.workloads.tiers.clone(),
+        warm_pool_max: settings.warm_pool.map(|pool| pool.max.into()),
         model: config.model.clone(),
         tick_seconds: settings.tick_seconds,
         launch_seconds: config.launch_seconds,

@@ -30,15 +30,25 @@ pub struct LaunchLatencies {
 
 #[derive(Clone, Debug, Default)]
 struct Group {
-    /// The latencies of launches for placeholders, oldest first.
-    seconds: VecDeque<i64>,
-    /// The latencies of launches for which pods waited, oldest first, from the creation of the
-    /// oldest pod on.
-    waited: VecDeque<i64>,
+    all: Latencies,
+    /// Of these, the launches of new instances.
+    new: Latencies,
+    /// Of these, the starts of instances of a warm pool.
+    starts: Latencies,
     failures: u32,
     /// When a launch failed last.
     failed: Option<DateTime<Utc>>,
     backoff_until: Option<DateTime<Utc>>,
+}
+
+/// The latencies of launches, in seconds.
+#[derive(Clone, Debug, Default)]
+struct Latencies {
+    /// Those of launches for placeholders, oldest first.
+    seconds: VecDeque<i64>,
+    /// Those of launches for which pods waited, oldest first, from the creation of the oldest pod
+    /// on.
+    waited: VecDeque<i64>,
 }
 
 impl LaunchLatencies {
@@ -47,12 +57,16 @@ impl LaunchLatencies {
         let group = self.groups.entry(launch.group.clone()).or_default();
         match launch.end {
             LaunchEnd::Ready(ready) => {
-                push(&mut group.seconds, (ready - launch.requested).num_seconds());
+                for latencies in group.latencies(launch.from_warm_pool) {
+                    push(&mut latencies.seconds, (ready - launch.requested).num_seconds());
+                }
                 group.failures = 0;
                 (group.failed, group.backoff_until) = (None, None);
             }
             LaunchEnd::WaitedFor(at) => {
-                push(&mut group.waited, (at - launch.requested).num_seconds());
+                for latencies in group.latencies(launch.from_warm_pool) {
+                    push(&mut latencies.waited, (at - launch.requested).num_seconds());
+                }
             }
             LaunchEnd::Failed(failed) => {
                 // A launch that was in progress when another one failed has failed for the same
@@ -75,7 +89,37 @@ impl LaunchLatencies {
     /// Launches for which pods waited count only until the first launch for a placeholder, because
     /// such a pod may have waited for another reason before the node was requested.
     pub fn latency_seconds(&self, group: &str) -> Option<i64> {
-        let Group { seconds, waited, .. } = self.groups.get(group)?;
+        self.groups.get(group)?.all.quantile()
+    }
+
+    /// Like [`Self::latency_seconds`], of new instances only: the time in which a warm pool
+    /// prepares an instance.
+    pub fn new_instance_seconds(&self, group: &str) -> Option<i64> {
+        self.groups.get(group)?.new.quantile()
+    }
+
+    /// Like [`Self::latency_seconds`], of instances that started from a warm pool only.
+    pub fn start_seconds(&self, group: &str) -> Option<i64> {
+        self.groups.get(group)?.starts.quantile()
+    }
+
+    /// The end of the backoff in which a group is at `now` after a failed launch.
+    pub fn backoff_until(&self, group: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        self.groups.get(group)?.backoff_until.filter(|until| now < *until)
+    }
+}
+
+impl Group {
+    /// Where the latency of a launch is added.
+    fn latencies(&mut self, from_warm_pool: bool) -> [&mut Latencies; 2] {
+        [&mut self.all, if from_warm_pool { &mut self.starts } else { &mut self.new }]
+    }
+}
+
+impl Latencies {
+    /// The decayed quantile. `None` without launches.
+    fn quantile(&self) -> Option<i64> {
+        let Self { seconds, waited } = self;
         let seconds = if seconds.is_empty() { waited } else { seconds };
         let mut weight = 1.0;
         let mut weighed: Vec<(i64, f64)> = Vec::with_capacity(seconds.len());
@@ -91,11 +135,6 @@ impl LaunchLatencies {
             below >= QUANTILE * total
         });
         enough.or(weighed.last()).map(|(latency, _)| *latency)
-    }
-
-    /// The end of the backoff in which a group is at `now` after a failed launch.
-    pub fn backoff_until(&self, group: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        self.groups.get(group)?.backoff_until.filter(|until| now < *until)
     }
 }
 
@@ -123,6 +162,7 @@ mod tests {
             group: "g".into(),
             requested: at(requested),
             end,
+            from_warm_pool: false,
             rest: Map::new(),
         }
     }
@@ -152,6 +192,30 @@ mod tests {
         launches.learn(&launch(300, LaunchEnd::Ready(at(390))));
         launches.learn(&launch(400, LaunchEnd::WaitedFor(at(900))));
         assert_eq!(launches.latency_seconds("g"), Some(90));
+    }
+
+    #[test]
+    fn starts_from_a_warm_pool_are_learnt_apart_from_new_instances() {
+        let mut launches = LaunchLatencies::default();
+        let ready = |seconds| launch(0, LaunchEnd::Ready(at(seconds)));
+        launches.learn(&ready(300));
+        let from_pool = EndedLaunch { from_warm_pool: true, ..ready(60) };
+        for _ in 0..3 {
+            launches.learn(&from_pool);
+        }
+        let seconds = |launches: &LaunchLatencies| {
+            [
+                launches.latency_seconds("g"),
+                launches.new_instance_seconds("g"),
+                launches.start_seconds("g"),
+            ]
+        };
+        assert_eq!(seconds(&launches), [Some(300), Some(300), Some(60)]);
+        // Once nine of ten launches come from the pool, forecasts look less far ahead.
+        for _ in 0..60 {
+            launches.learn(&from_pool);
+        }
+        assert_eq!(seconds(&launches), [Some(60), Some(300), Some(60)]);
     }
 
     #[test]

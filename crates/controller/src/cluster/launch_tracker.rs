@@ -21,7 +21,7 @@ use crate::catalog::Offers;
 use crate::observe::Key;
 use crate::observe::Workloads;
 use crate::observe::{Index, PlaceholderPod};
-use crate::observe::{NodeSlot, OnNode};
+use crate::observe::{NodeFacts, NodeSlot, OnNode};
 
 /// The placeholders and nodes whose launch has been reported, so that each is reported once.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +41,22 @@ pub struct LaunchTracker {
     inherited: BTreeMap<Key, DateTime<Utc>>,
     /// The time of the first call. Launches that ended before were reported by an earlier process.
     since: Option<DateTime<Utc>>,
+}
+
+/// What other sources than pods know of launches.
+#[derive(Clone, Copy, Debug)]
+pub struct LaunchSources<'a> {
+    /// The beginning of the last scale-up of each group, as far as it is known.
+    pub scale_ups: &'a BTreeMap<String, DateTime<Utc>>,
+    /// The IDs of instances that are or were in a warm pool.
+    pub warm_instances: &'a BTreeMap<String, DateTime<Utc>>,
+}
+
+impl LaunchSources<'_> {
+    /// Whether the instance of a node was prepared in a warm pool.
+    fn is_from_warm_pool(&self, node: &NodeFacts) -> bool {
+        node.instance.as_deref().is_some_and(|id| self.warm_instances.contains_key(id))
+    }
 }
 
 /// The request for a placeholder's node.
@@ -72,14 +88,13 @@ const SLACK: TimeDelta = TimeDelta::seconds(2);
 
 impl LaunchTracker {
     /// Returns the launches that ended since the last call. The launch of a placeholder that waits
-    /// for `give_up` or longer, by bucket and group, has failed. `scale_ups` has the beginning of
-    /// the last scale-up of each group, as far as it is known.
+    /// for `give_up` or longer, by bucket and group, has failed.
     pub fn ended(
         &mut self,
         index: &Index,
         places: &Places,
         (offers, workloads): (&Offers, &Workloads),
-        scale_ups: &BTreeMap<String, DateTime<Utc>>,
+        sources: &LaunchSources<'_>,
         give_up: &dyn Fn(usize, usize) -> TimeDelta,
         now: DateTime<Utc>,
     ) -> Vec<EndedLaunch> {
@@ -99,10 +114,14 @@ impl LaunchTracker {
                 || pod.node.as_deref().is_some_and(|node| self.nodes.contains(node));
             let end = end.filter(|_| !is_known);
             alive.extend(reported.map(|reported| (key.clone(), reported)));
-            launches.extend(end.map(|end| launch(offers, at, requested, end)));
+            let node = pod.node.as_deref().and_then(|node| index.nodes().by_name(node));
+            let node = node.and_then(|slot| slot.facts.as_ref());
+            let from_warm_pool = node.is_some_and(|node| sources.is_from_warm_pool(node));
+            let ended = |end| EndedLaunch { from_warm_pool, ..launch(offers, at, requested, end) };
+            launches.extend(end.map(ended));
         }
         self.reported = alive;
-        launches.extend(self.waited_for(index, offers, workloads, scale_ups, since));
+        launches.extend(self.waited_for(index, offers, workloads, sources, since));
         launches
     }
 
@@ -196,7 +215,7 @@ impl LaunchTracker {
         index: &Index,
         offers: &Offers,
         workloads: &Workloads,
-        scale_ups: &BTreeMap<String, DateTime<Utc>>,
+        sources: &LaunchSources<'_>,
         since: DateTime<Utc>,
     ) -> Vec<EndedLaunch> {
         let (mut launches, mut reported) = (Vec::new(), BTreeSet::new());
@@ -211,10 +230,12 @@ impl LaunchTracker {
             {
                 // A pod may have waited long before its group could grow.
                 let began = offers.groups[at.0][at.1].members.iter();
-                let began = began.filter_map(|member| scale_ups.get(member).copied());
+                let began = began.filter_map(|member| sources.scale_ups.get(member).copied());
                 let requested = began.filter(|began| *began <= created + SLACK).max();
                 let requested = requested.map_or(oldest, |began| began.max(oldest).min(ready));
-                launches.push(launch(offers, at, requested, LaunchEnd::WaitedFor(ready)));
+                let launch = launch(offers, at, requested, LaunchEnd::WaitedFor(ready));
+                let from_warm_pool = sources.is_from_warm_pool(facts);
+                launches.push(EndedLaunch { from_warm_pool, ..launch });
             }
             if is_known || waited.is_some() {
                 reported.insert(Arc::clone(&slot.name));
@@ -261,7 +282,7 @@ fn launch(
     end: LaunchEnd,
 ) -> EndedLaunch {
     let (bucket, group) = names(offers, at);
-    EndedLaunch { bucket, group, requested, end, rest: Map::new() }
+    EndedLaunch { bucket, group, requested, end, from_warm_pool: false, rest: Map::new() }
 }
 
 /// The end of a placeholder's launch, if it must be reported now, and the state of its reports
@@ -345,6 +366,7 @@ mod tests {
         index: Index,
         launch_tracker: LaunchTracker,
         scale_ups: BTreeMap<String, DateTime<Utc>>,
+        warm_instances: BTreeMap<String, DateTime<Utc>>,
     }
 
     impl World {
@@ -354,6 +376,7 @@ mod tests {
                 index: Index::default(),
                 launch_tracker: LaunchTracker::default(),
                 scale_ups: BTreeMap::new(),
+                warm_instances: BTreeMap::new(),
             };
             assert_eq!(world.observe(100), []);
             world
@@ -362,6 +385,7 @@ mod tests {
         fn node(&mut self, made: i64, ready: i64) {
             let node = json!({
                 "metadata": {"name": "n", "creationTimestamp": at(made), "labels": {"node.kubernetes.io/instance-type": "one"}},
+                "spec": {"providerID": "aws:///us-east-1a/i-1"},
                 "status": {"conditions": conditions("Ready", ready)},
             });
             self.index.apply_node(&serde_json::from_value(node).unwrap());
@@ -416,7 +440,7 @@ mod tests {
                 &self.index,
                 &places,
                 (&offers(), &workloads),
-                &self.scale_ups,
+                &LaunchSources { scale_ups: &self.scale_ups, warm_instances: &self.warm_instances },
                 &give_up,
                 at(now),
             )

@@ -8,6 +8,7 @@
 //! history.rs            one policy's history: reads it, and appends the line of each tick
 //! closing.rs            closes the days of the history in the background
 //! config.rs             the controller's settings
+//! control_config.rs     the configuration of a policy's control
 //! bounds.rs             the ranges of the numbers of a policy
 //! settings.rs           a policy's settings, checked
 //! election.rs           leader election: of several replicas, one writes
@@ -55,6 +56,7 @@ mod bounds;
 mod checks;
 mod closing;
 mod config;
+mod control_config;
 mod election;
 mod finished;
 mod gather;
@@ -99,7 +101,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
-use crate::catalog::{Offer, Offers, label_of_part, named_parts};
+use crate::catalog::{Offer, Offers, WantedPools, label_of_part, named_parts};
 
 pub use self::acting::{ActingPolicy, RecordedPods, SimulateIfActed};
 use self::backoff::backoff;
@@ -165,6 +167,9 @@ pub struct Controller {
     shared: Arc<Shared>,
     watches: Watches,
     groups: watch::Receiver<Arc<Groups>>,
+    /// The warm pools that the policies want. `None` until that is decided, and while another
+    /// replica leads.
+    wanted_pools: watch::Sender<Option<WantedPools>>,
     /// The instance types on offer, whose prices are read from AWS.
     types_on_offer: watch::Sender<BTreeSet<String>>,
     /// The keys of the labels by which batch pods select nodes, or did so before.
@@ -198,7 +203,9 @@ impl Controller {
     ) -> Self {
         let shared = Arc::new(Shared::default());
         let label = config.placement_group_label.clone();
-        let groups = follow_groups(source, label, Arc::clone(&shared));
+        let (wanted_pools, wanted) = watch::channel(None);
+        let groups =
+            follow_groups(source, label, Arc::clone(&shared), (wanted, Arc::clone(&leadership)));
         let watches = Watches::start(client.clone(), Arc::clone(&shared), &config.scope);
         let writes = Writes::new(config.writes_per_minute);
         let health = Arc::new(Health::new(config.stuck_after));
@@ -209,6 +216,7 @@ impl Controller {
             shared,
             watches,
             groups,
+            wanted_pools,
             types_on_offer: <_>::default(),
             selected_labels: BTreeSet::new(),
             named_parts: BTreeSet::new(),
@@ -413,6 +421,7 @@ impl Controller {
         let (mut taken, mut left) = (BTreeSet::new(), self.config.allowed.ceiling);
         let mut outcomes = Vec::new();
         let mut named = BTreeSet::new();
+        let mut wanted_pools = WantedPools::default();
         for (key, policy) in policies {
             self.health.beat();
             let run = self.runs.entry(key.clone()).or_default();
@@ -440,11 +449,18 @@ impl Controller {
             let outcome = run.turn(&input).instrument(span.clone()).await;
             let buckets = outcome.offers.iter().flat_map(|offers| offers.catalog.buckets());
             named.extend(buckets.flat_map(|bucket| named_parts(&bucket.name)));
+            let (mode, uid) = (input.mode(), input.owner.uid.clone());
             // The placeholders of an invalid policy stand, unless its mode is `Observe`.
-            if input.mode() == Mode::Act {
+            if mode == Mode::Act {
                 taken.extend(outcome.groups());
-                let (placeholders, hourly) = outcome.holds();
-                left = left.less(placeholders, hourly);
+                let (mut held, hourly) = outcome.holds();
+                if let Some(pools) = &outcome.warm_pools.wanted {
+                    wanted_pools.pools.extend(pools.clone());
+                } else {
+                    held = held.saturating_add(groups.warm_pools().of_policy(&uid));
+                    wanted_pools.kept.insert(uid);
+                }
+                left = left.less(held, hourly);
             }
             let shown = (policy.spec.mode, policy.spec.tick_seconds());
             self.explain.show(&key, shown, &outcome, now);
@@ -454,6 +470,7 @@ impl Controller {
             }
             outcomes.push(Looked { key, policy, outcome, time: now });
         }
+        self.wanted_pools.send_replace(writes.then_some(wanted_pools));
         self.named_parts.extend(named);
         let offers = outcomes.iter().filter_map(|looked| looked.outcome.offers.as_deref());
         note_types(&self.types_on_offer, offers);

@@ -19,7 +19,8 @@ use crate::catalog::{NodeGroup, spot_labels};
 use crate::crd::{
     Capacity, ForecastSpec, LadderSpec, Mode, ObjectiveSpec, OverprovisioningPolicySpec,
     PlaceholderKind, PlaceholdersSpec, RateSpec, RolloutSpec, RulesSpec, Selector,
-    SelectorOperator, SelectorRequirement, SpotForSpec, TierSpec, WarmData, WorkloadsSpec,
+    SelectorOperator, SelectorRequirement, SpotForSpec, TierSpec, WarmData, WarmPoolSpec,
+    WorkloadsSpec,
 };
 use crate::observe::{Requirement, SpotFor, Workloads, all_met};
 use crate::rollout::Rollout;
@@ -57,6 +58,8 @@ pub struct PolicySettings {
     pub rollout: Option<Rollout>,
     /// The kind, image and warming of placeholders.
     pub placeholders: PlaceholdersSpec,
+    /// The warm pools. `None` if the pools of groups are left alone.
+    pub warm_pool: Option<WarmPoolSpec>,
 }
 
 /// The groups of nodes that a policy selects. An empty list selects all.
@@ -161,6 +164,7 @@ impl OverprovisioningPolicySpec {
             behavior,
             rollout,
             placeholders,
+            warm_pool,
             unreadable,
         } = self;
         if !unreadable.is_empty() {
@@ -237,6 +241,7 @@ impl OverprovisioningPolicySpec {
             expression,
             rollout,
             placeholders: placeholders.clone(),
+            warm_pool: *warm_pool,
         })
     }
 }

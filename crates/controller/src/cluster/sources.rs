@@ -9,9 +9,10 @@ use chrono::{DateTime, Utc};
 use instances::CatalogFile;
 use tokio::sync::watch;
 
+use super::election::Leadership;
 use crate::catalog::{
-    Comparison, Launchers, NodeGroup, Offers, Pricing, Sizes, joined, live_groups, offers,
-    pool_groups,
+    Comparison, Launchers, NodeGroup, Offers, Pricing, Sizes, StandingPools, WantedPools, joined,
+    live_groups, offers, pool_groups,
 };
 use crate::causes::chain;
 use crate::observe::{POOL_LABEL, Shared, World};
@@ -39,6 +40,7 @@ pub(super) fn follow_groups(
     mut source: GroupSource,
     placement_group_label: String,
     shared: Arc<Shared>,
+    (wanted_pools, leadership): (watch::Receiver<Option<WantedPools>>, Arc<Leadership>),
 ) -> watch::Receiver<Arc<Groups>> {
     let of_nodes = matches!(source, GroupSource::Nodes);
     let mut groups = Groups { of_nodes, ..Groups::default() };
@@ -51,6 +53,9 @@ pub(super) fn follow_groups(
             let (version, failing) = (groups.version, groups.failing.clone());
             let closed_before = groups.closed.clone();
             groups.refresh(&mut source, &placement_group_label).await;
+            let pools_before = groups.warm_pools.clone();
+            let wanted = wanted_pools.borrow().clone().filter(|_| leadership.leads());
+            groups.follow_pools(&mut source, wanted.as_ref()).await;
             let first = !std::mem::replace(&mut groups.tried, true);
             if let Some(error) = &groups.failing {
                 tracing::warn!(error, "catalog not refreshed");
@@ -58,7 +63,8 @@ pub(super) fn follow_groups(
             if groups.version != version {
                 tracing::info!(version = groups.version, "catalog changed");
             }
-            let changed = groups.closed != closed_before;
+            let changed =
+                groups.closed != closed_before || !groups.warm_pools.is_like(&pools_before);
             if first || groups.version != version || groups.failing != failing || changed {
                 if sender.send(Arc::new(groups.clone())).is_err() {
                     return;
@@ -86,6 +92,8 @@ pub struct Groups {
     pub failing: Option<String>,
     /// The groups in which AWS could launch no instance, with the end of their backoff.
     closed: BTreeMap<String, DateTime<Utc>>,
+    /// The warm pools that Prophet sizes.
+    warm_pools: StandingPools,
     /// Increases when the groups or their problems change.
     pub version: u64,
 }
@@ -134,6 +142,33 @@ impl Groups {
             }
             Err(error) => self.failing = Some(error),
         }
+    }
+
+    /// Sets the warm pools that are wanted, and restores those that no policy wants any more. Does
+    /// nothing for other sources than AWS, and while the groups cannot be read.
+    async fn follow_pools(&mut self, source: &mut GroupSource, wanted: Option<&WantedPools>) {
+        match source {
+            #[cfg(feature = "aws")]
+            GroupSource::Aws(aws) if self.failing.is_none() => {
+                self.warm_pools = aws.follow_pools(wanted, &self.warm_pools).await;
+                for (group, fault) in &self.warm_pools.faults {
+                    tracing::warn!(group, fault, "warm pool not as it is wanted");
+                }
+            }
+            _ => _ = wanted,
+        }
+    }
+
+    /// The warm pools that Prophet sizes.
+    pub fn warm_pools(&self) -> &StandingPools {
+        &self.warm_pools
+    }
+
+    /// How many instances the warm pool of a group may have: as many as the group can still launch.
+    /// `None` if it may have no pool.
+    pub fn warm_pool_room(&self, group: &str) -> Option<u64> {
+        let group = self.read.iter().flatten().find(|known| known.name == group)?;
+        group.may_have_warm_pool.then(|| group.max.saturating_sub(group.desired))
     }
 
     /// The end of the backoff of a group at `now`, because AWS could launch no instance in it.

@@ -21,7 +21,7 @@ mod status;
 pub use definition::definition;
 pub use status::{
     BucketStatus, GroupStatus, NodesStatus, OverprovisioningPolicyStatus, RolloutPhase,
-    RolloutStatus, StatusCondition, StepStatus, TierStatus, UnplacedStatus,
+    RolloutStatus, StatusCondition, StepStatus, TierStatus, UnplacedStatus, WarmPoolStatus,
 };
 
 /// Holds low-priority placeholder pods for the nodes that batch workloads are about to need.
@@ -103,6 +103,11 @@ pub struct OverprovisioningPolicySpec {
     /// The kind of placeholders, their priority and image, and what they load onto a node.
     #[serde(default)]
     pub placeholders: PlaceholdersSpec,
+    /// Warm pools of the policy's Auto Scaling groups: prepared instances that are stopped, and
+    /// start in about a minute. Prophet sizes them in the mode `Act`, and leaves the pools of
+    /// groups alone when absent.
+    #[serde(default)]
+    pub warm_pool: Option<WarmPoolSpec>,
     /// The fields that cannot be represented, with the reason.
     #[serde(skip)]
     pub unreadable: Vec<String>,
@@ -476,6 +481,39 @@ impl Default for PlaceholdersSpec {
             image: PAUSE_IMAGE.into(),
             warm_images: Vec::new(),
             warm_data: Vec::new(),
+        }
+    }
+}
+
+/// Warm pools of Auto Scaling groups with on-demand instances. They have as many instances as pay
+/// off for the arrivals within the time in which an instance is prepared. Pools of EKS managed node
+/// groups are left alone, because they are settings of EKS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WarmPoolSpec {
+    /// The most instances in all pools of the policy together.
+    #[schemars(range(min = 0, max = bounds::PLACEHOLDERS_MAX))]
+    pub max: u32,
+    /// The state of the prepared instances. `Stopped` when absent.
+    #[serde(default)]
+    pub state: WarmPoolState,
+}
+
+/// The state of the prepared instances of a warm pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum WarmPoolState {
+    /// An instance costs its disk.
+    #[default]
+    Stopped,
+    /// Memory is kept on the disk, too. AWS supports it for some instance types and images only.
+    Hibernated,
+}
+
+impl WarmPoolState {
+    /// The spelling of AWS.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Stopped => "Stopped",
+            Self::Hibernated => "Hibernated",
         }
     }
 }

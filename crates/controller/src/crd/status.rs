@@ -148,6 +148,23 @@ pub struct BucketStatus {
     pub steps: Vec<StepStatus>,
     /// The placeholders of each group of the bucket.
     pub groups: Vec<GroupStatus>,
+    /// The warm pools of the bucket's groups. Absent if the policy has none, or if the groups
+    /// cannot have any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warm_pool: Option<WarmPoolStatus>,
+}
+
+/// The warm pools of the groups of one bucket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct WarmPoolStatus {
+    /// How many instances the pools shall have together. In the mode `Observe`, how many they would
+    /// have.
+    pub target: u64,
+    /// The instances that are prepared.
+    pub prepared: u64,
+    /// The instances that are being prepared.
+    pub preparing: u64,
 }
 
 /// One step of the calculation of a target.

@@ -16,7 +16,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use super::reaction::Reaction;
-use crate::crd::{OverprovisioningPolicyStatus, TierStatus};
+use crate::crd::{OverprovisioningPolicyStatus, TierStatus, WarmPoolStatus};
 use crate::observe::Key;
 use crate::outcome::{Charge, Outcome};
 use crate::writes::{DEFERRED, SENT, WriteCounts, WriteKind};
@@ -79,6 +79,8 @@ pub struct Metrics {
     target: Family<OfBucket, Gauge>,
     placeholders: Family<OfBucket, Gauge>,
     ready: Family<OfBucket, Gauge>,
+    warm_pool_target: Family<OfBucket, Gauge>,
+    warm_pool_prepared: Family<OfBucket, Gauge>,
     held_back: Family<OfReason, Gauge>,
     tiers: Family<OfTier, Gauge>,
     degraded: Family<OfReason, Gauge>,
@@ -138,6 +140,8 @@ impl Default for Metrics {
             target: Family::default(),
             placeholders: Family::default(),
             ready: Family::default(),
+            warm_pool_target: Family::default(),
+            warm_pool_prepared: Family::default(),
             held_back: Family::default(),
             tiers: Family::default(),
             degraded: Family::default(),
@@ -253,6 +257,16 @@ impl Metrics {
         );
         registry.register("ready_placeholders", "Placeholders on nodes", self.ready.clone());
         registry.register(
+            "warm_pool_target_instances",
+            "Target number of instances in the warm pools of a bucket, for policies with warm pools",
+            self.warm_pool_target.clone(),
+        );
+        registry.register(
+            "warm_pool_prepared_instances",
+            "Prepared instances in the warm pools of a bucket",
+            self.warm_pool_prepared.clone(),
+        );
+        registry.register(
             "held_back_pods",
             "Waiting and announced pods that are not counted, by reason",
             self.held_back.clone(),
@@ -332,6 +346,8 @@ impl Metrics {
             target,
             placeholders,
             ready,
+            warm_pool_target,
+            warm_pool_prepared,
             held_back,
             tiers,
             degraded,
@@ -357,7 +373,8 @@ impl Metrics {
             set: _,
         } = &metrics;
         let policy = String::new;
-        for family in [demand, announced, target, placeholders, ready] {
+        let of_pools = [warm_pool_target, warm_pool_prepared];
+        for family in [demand, announced, target, placeholders, ready].into_iter().chain(of_pools) {
             drop(family.get_or_create(&OfBucket { policy: policy(), bucket: String::new() }));
         }
         drop(dollars.get_or_create(&OfBucket { policy: policy(), bucket: String::new() }));
@@ -426,6 +443,13 @@ impl Metrics {
                 (&self.ready, bucket.ready),
             ] {
                 family.get_or_create(&of).set(gauge(value));
+            }
+            if let Some(WarmPoolStatus { target, prepared, preparing: _ }) = bucket.warm_pool {
+                self.warm_pool_target.get_or_create(&of).set(gauge(target));
+                self.warm_pool_prepared.get_or_create(&of).set(gauge(prepared));
+            } else {
+                self.warm_pool_target.remove(&of);
+                self.warm_pool_prepared.remove(&of);
             }
             let price = outcome.offers.as_ref().and_then(|offers| offers.price(&bucket.name));
             let dollars = price.map_or(0.0, |price| price.hourly.dollars());
@@ -541,6 +565,8 @@ impl Metrics {
                         &self.target,
                         &self.placeholders,
                         &self.ready,
+                        &self.warm_pool_target,
+                        &self.warm_pool_prepared,
                     ] {
                         family.remove(of);
                     }

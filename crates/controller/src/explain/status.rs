@@ -125,6 +125,7 @@ fn buckets(
             reason: bucket.why.last().map_or("", |step| step.reason.label()).into(),
             steps: steps.collect(),
             groups: groups.collect(),
+            warm_pool: outcome.warm_pools.buckets.get(id).copied().flatten(),
         }
     };
     turn.plan.buckets.iter().map(one).collect()

@@ -46,6 +46,7 @@ fn a_line_has_the_documented_format() {
         group: "asg-1".into(),
         requested: at(0, 0),
         end,
+        from_warm_pool: false,
         rest: Map::new(),
     };
     let launches = vec![launch(LaunchEnd::Ready(at(0, 1))), launch(LaunchEnd::Failed(at(0, 1)))];

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use anyhow::bail;
 use controller::crd::{
     BucketStatus, GroupStatus, Mode, OverprovisioningPolicyStatus, RolloutStatus, StepStatus,
+    WarmPoolStatus,
 };
 use controller::observe::StoredPolicy;
 use instances::PriceSource;
@@ -153,6 +154,7 @@ fn describe_bucket(bucket: &BucketStatus, text: &mut String) {
         reason: _,
         steps,
         groups,
+        warm_pool,
     } = bucket;
     let _ = writeln!(text, "  {name}: {placeholders} -> {target} placeholders, {ready} on nodes");
     if let (Some(dollars), Some(source)) = (price_per_hour, price_source) {
@@ -169,6 +171,12 @@ fn describe_bucket(bucket: &BucketStatus, text: &mut String) {
     }
     for StepStatus { reason, target } in steps {
         let _ = writeln!(text, "    {reason}: {target}");
+    }
+    if let Some(WarmPoolStatus { target, prepared, preparing }) = warm_pool {
+        let _ = writeln!(
+            text,
+            "    warm pools: {prepared} prepared and {preparing} being prepared, target {target}"
+        );
     }
     for group in groups {
         let GroupStatus { name, target, placeholders, ready, launch_seconds, .. } = group;

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use base::span::Span;
 use controller::cluster::{ActingPolicy, RecordedPods};
+use demand::forecast::Method;
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use recorded::if_acted::if_acted;
@@ -16,11 +17,13 @@ pub(super) fn simulate(
     of: ActingPolicy,
     cancelled: Arc<AtomicBool>,
 ) -> LocalBoxFuture<'static, anyhow::Result<String>> {
-    let named_policy = NamedPolicy::Forecast(of.method, None);
+    // The simulator has warm pools beside the default method only.
+    let has_warm_pools = of.warm_pool_max.is_some() && of.method == Method::Ensemble;
+    let policy = (NamedPolicy::Forecast(of.method, None), has_warm_pools);
     let settings = settings(of);
     async move {
         let RecordedPods { place, name, since } = &pods;
-        if_acted((place, name, *since), named_policy, &settings, &cancelled).await
+        if_acted((place, name, *since), policy, &settings, &cancelled).await
     }
     .boxed_local()
 }
@@ -38,6 +41,7 @@ fn settings(of: ActingPolicy) -> SimulationSettings {
         // The history replaces it once it has launches.
         launch_latency: LaunchLatency::Constant(seconds(of.launch_seconds)),
         scale_down_unneeded_time: seconds(of.unneeded_seconds),
+        warm_max: of.warm_pool_max.unwrap_or(u64::MAX),
         ..SimulationSettings::default()
     }
 }

@@ -13,10 +13,12 @@ const EXAMPLES: &str = "\
 Examples:
   prophet remove-placeholders --namespace prophet
   prophet remove-placeholders --namespace prophet,batch --leader-elect-namespace prophet
+  prophet remove-placeholders --node-group-auto-discovery asg:tag=k8s.io/cluster-autoscaler/enabled
 
 The command takes the Lease of the controller first, so that a controller with --leader-elect that
 still runs does not create the placeholders again at once. Policies stay, so stop the controller
-within 15 seconds after the command. The chart runs the command before an uninstallation.";
+within 15 seconds after the command. With --node-group-auto-discovery, it also restores the warm
+pools that the policies sized. The chart runs the command before an uninstallation.";
 
 /// The time limit for the deletions in one namespace.
 const LIMIT: Duration = Duration::from_mins(1);
@@ -29,6 +31,11 @@ pub(in crate::cli) struct Args {
     /// The namespace of the Lease [default: the namespace of the kubeconfig context or of the pod]
     #[arg(long, value_name = "NAMESPACE", env = "PROPHET_LEADER_ELECT_NAMESPACE")]
     leader_elect_namespace: Option<String>,
+    /// Also restore the warm pools of the Auto Scaling groups that have these tags, in the syntax
+    /// of cluster-autoscaler's flag: asg:tag=KEY,KEY=VALUE
+    #[cfg(feature = "aws")]
+    #[arg(long, value_name = "ASG:TAG=…", env = "PROPHET_NODE_GROUP_AUTO_DISCOVERY")]
+    node_group_auto_discovery: Option<controller::catalog::aws::Discovery>,
 }
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
@@ -52,6 +59,31 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
                 "{namespace}: {removed} ReplicaSets and CapacityBuffers deleted\n"
             ))?;
         }
+        #[cfg(feature = "aws")]
+        if let Some(discovery) = args.node_group_auto_discovery {
+            restore_pools(discovery).await?;
+        }
         Ok(())
     })
+}
+
+/// Restores the warm pools of groups as they were before a policy sized them.
+#[cfg(feature = "aws")]
+async fn restore_pools(discovery: controller::catalog::aws::Discovery) -> anyhow::Result<()> {
+    use controller::catalog::aws::{AwsCatalog, DEADLINE, clients};
+    use controller::catalog::{StandingPools, WantedPools};
+
+    let mut groups = AwsCatalog::new(clients(None, None).await, discovery, DEADLINE);
+    if let Err(error) = groups.node_groups().await {
+        // An installation without warm pools may have no credentials here.
+        let error = anyhow::Error::from(error);
+        eprintln!("note: warm pools, if there are any, are not restored: {error:#}");
+        return Ok(());
+    }
+    let none = (WantedPools::default(), StandingPools::default());
+    let pools = groups.follow_pools(Some(&none.0), &none.1).await;
+    let faults = pools.faults.iter().map(|(group, fault)| format!("{group}: {fault}"));
+    let faults: Vec<String> = faults.collect();
+    ensure!(faults.is_empty(), "warm pools not restored: {}", faults.join("; "));
+    Ok(())
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
-use aws_sdk_autoscaling::types::{Activity, AutoScalingGroup};
+use aws_sdk_autoscaling::types::{
+    Activity, AutoScalingGroup, InstanceReusePolicy, LifecycleState, Tag,
+};
 use aws_sdk_ec2::error::ProvideErrorMetadata;
 use aws_sdk_ec2::primitives::DateTime as AwsTime;
 use aws_sdk_ec2::types::{Filter, SpotPrice};
@@ -19,6 +21,7 @@ use super::discovery::Discovery;
 use super::eks::{Description, Eks, ManagedGroup, NODE_GROUP};
 use super::hardware::Hardware;
 use super::launch::{Configuration, InstanceTemplate, TemplateKey};
+use super::pool_steps::{PoolSettings, PoolStep, WARM_POOL_TAG};
 
 pub(super) const GROUPS: &str = "autoscaling:DescribeAutoScalingGroups";
 pub(super) const CONFIGURATIONS: &str = "autoscaling:DescribeLaunchConfigurations";
@@ -28,9 +31,28 @@ pub(super) const ACTIVITIES: &str = "autoscaling:DescribeScalingActivities";
 const PRODUCTS: &str = "pricing:GetProducts";
 const SPOT_PRICES: &str = "ec2:DescribeSpotPriceHistory";
 
+pub(super) const POOL: &str = "autoscaling:DescribeWarmPool";
+const PUT_POOL: &str = "autoscaling:PutWarmPool";
+const DELETE_POOL: &str = "autoscaling:DeleteWarmPool";
+const TAG: &str = "autoscaling:CreateOrUpdateTags";
+const UNTAG: &str = "autoscaling:DeleteTags";
+
 /// The IAM actions of all AWS calls. The policy in `docs/permissions-aws.md` allows exactly these.
-pub const ACTIONS: [&str; 8] =
-    [GROUPS, CONFIGURATIONS, TYPES, TEMPLATES, NODE_GROUP, ACTIVITIES, PRODUCTS, SPOT_PRICES];
+pub const ACTIONS: [&str; 13] = [
+    GROUPS,
+    CONFIGURATIONS,
+    TYPES,
+    TEMPLATES,
+    NODE_GROUP,
+    ACTIVITIES,
+    PRODUCTS,
+    SPOT_PRICES,
+    POOL,
+    PUT_POOL,
+    DELETE_POOL,
+    TAG,
+    UNTAG,
+];
 
 /// The most attempts of one call. The SDK retries throttled calls and other transient errors after
 /// at most 1, 2 and 4 seconds. After that the next refresh calls again.
@@ -53,6 +75,11 @@ const PAGE: i32 = 100;
 /// Time limit of the call for scaling activities, which is optional: 5 seconds, so that it leaves
 /// time for the others of a refresh.
 const ACTIVITIES_DEADLINE: Duration = Duration::from_secs(5);
+
+/// The most instances of a warm pool that AWS returns on one page, and the most pages that are read
+/// of a pool. Further instances are not counted.
+const POOL_PAGE: i32 = 50;
+const POOL_PAGES_MAX: usize = 20;
 
 /// The most spot prices that AWS returns on one page.
 const SPOT_PAGE: i32 = 1_000;
@@ -158,6 +185,56 @@ impl Clients {
         let late = |_| AwsError::Deadline { action: ACTIVITIES, after: ACTIVITIES_DEADLINE };
         let answer = tokio::time::timeout(ACTIVITIES_DEADLINE, call).await.map_err(late)?;
         Ok(answer.map_err(failed(ACTIVITIES))?.activities.unwrap_or_default())
+    }
+
+    /// Reads the instances of the warm pool of a group, with their states.
+    pub(super) async fn pool_instances(
+        &self,
+        group: &str,
+    ) -> Result<Vec<(String, LifecycleState)>, AwsError> {
+        let call = self.autoscaling.describe_warm_pool().auto_scaling_group_name(group);
+        let mut pages = call.into_paginator().page_size(POOL_PAGE).send();
+        let mut found = Vec::new();
+        for _ in 0..POOL_PAGES_MAX {
+            let Some(page) = pages.next().await else { break };
+            let instances = page.map_err(failed(POOL))?.instances.unwrap_or_default();
+            found.extend(
+                instances
+                    .into_iter()
+                    .filter_map(|one| Some((one.instance_id?, one.lifecycle_state?))),
+            );
+        }
+        Ok(found)
+    }
+
+    /// Takes a step towards the warm pool of a group that is wanted.
+    pub(super) async fn pool_step(&self, group: &str, step: &PoolStep) -> Result<(), AwsError> {
+        let tag = || {
+            let tag = Tag::builder().resource_id(group).resource_type("auto-scaling-group");
+            tag.key(WARM_POOL_TAG)
+        };
+        match step {
+            PoolStep::Mark(mark) => {
+                let tag = tag().value(mark.to_string()).propagate_at_launch(false).build();
+                let call = self.autoscaling.create_or_update_tags().tags(tag);
+                call.send().await.map(drop).map_err(failed(TAG))
+            }
+            PoolStep::Put(PoolSettings { min_size, max_prepared, state, reuse }) => {
+                let reuse = InstanceReusePolicy::builder().reuse_on_scale_in(*reuse).build();
+                let call = self.autoscaling.put_warm_pool().auto_scaling_group_name(group);
+                let call = call.min_size(*min_size).max_group_prepared_capacity(*max_prepared);
+                let call = call.pool_state(state.as_str().into()).instance_reuse_policy(reuse);
+                call.send().await.map(drop).map_err(failed(PUT_POOL))
+            }
+            PoolStep::Delete => {
+                let call = self.autoscaling.delete_warm_pool().auto_scaling_group_name(group);
+                call.send().await.map(drop).map_err(failed(DELETE_POOL))
+            }
+            PoolStep::Unmark => {
+                let call = self.autoscaling.delete_tags().tags(tag().build());
+                call.send().await.map(drop).map_err(failed(UNTAG))
+            }
+        }
     }
 
     /// Reads the labels and taints of a managed node group.

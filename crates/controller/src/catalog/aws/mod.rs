@@ -10,11 +10,13 @@
 //! node_group.rs   builds a group of nodes from all of these
 //! problem.rs      problems of a group
 //! found.rs        the result of a refresh
+//! pool_steps.rs   the steps from a warm pool that stands to the one that is wanted
+//! warm_pools.rs   reads warm pools, and sets and restores them
 //! activities.rs   the groups in which AWS could launch no instance
 //! prices.rs       the prices of instance types
 //! ```
 //!
-//! This module only reads from AWS. A group that cannot be used is reported as a [`GroupProblem`]
+//! Only `warm_pools.rs` changes anything in AWS. A group that cannot be used is reported as a [`GroupProblem`]
 //! and does not affect other groups. A failed call is an [`AwsError`], after which the caller keeps
 //! the groups of the last successful refresh.
 
@@ -26,9 +28,11 @@ mod found;
 mod hardware;
 mod launch;
 mod node_group;
+mod pool_steps;
 mod prices;
 mod problem;
 mod tags;
+mod warm_pools;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -48,6 +52,7 @@ use self::activities::Closed;
 use self::eks::{Description, ManagedGroup};
 use self::hardware::Hardware;
 use self::launch::{Configuration, InstanceTemplate, Origin, TemplateKey};
+use crate::catalog::{StandingPools, WantedPools};
 use crate::causes::chain;
 
 /// Time limit of one refresh: 45 seconds, because a refresh starts every minute and must end before
@@ -84,6 +89,8 @@ pub struct AwsCatalog {
     closed: Closed,
     /// Why the scaling activities could not be read in the last refresh.
     activities_failing: Option<String>,
+    /// What the groups of the last refresh say of their warm pools.
+    pools: warm_pools::Pools,
     /// The managed node groups that were read, each with the number of refreshes since then.
     managed: BTreeMap<ManagedGroup, (u32, Managed)>,
 }
@@ -104,6 +111,7 @@ impl AwsCatalog {
             templates: BTreeMap::new(),
             closed: Closed::default(),
             activities_failing: None,
+            pools: BTreeMap::new(),
             managed: BTreeMap::new(),
         }
     }
@@ -118,10 +126,32 @@ impl AwsCatalog {
         outcome.unwrap_or(Err(AwsError::Deadline { action: self.calling, after: self.deadline }))
     }
 
+    /// Takes the steps from the warm pools of the last refresh to those that are wanted. Without
+    /// `wanted`, because it is not decided yet or another replica leads, nothing is changed.
+    /// Returns what stands; `before` is what stood at the last call.
+    pub async fn follow_pools(
+        &mut self,
+        wanted: Option<&WantedPools>,
+        before: &StandingPools,
+    ) -> StandingPools {
+        let (clients, pools) = (&self.clients, &mut self.pools);
+        let follow = warm_pools::follow(clients, pools, wanted, before, clock::now());
+        tokio::time::timeout(self.deadline, follow).await.unwrap_or_else(|_| {
+            let error = AwsError::Deadline { action: calls::POOL, after: self.deadline };
+            let fault = chain(&error);
+            let faults = before.pools.keys().map(|group| (group.clone(), fault.clone())).collect();
+            StandingPools { faults, ..before.clone() }
+        })
+    }
+
     async fn gather(&mut self) -> Result<Found, AwsError> {
         self.calling = calls::GROUPS;
         let mut groups = self.clients.groups(&self.discovery).await?;
         groups.sort_by(|a, b| a.auto_scaling_group_name.cmp(&b.auto_scaling_group_name));
+        let name = |group: &AutoScalingGroup| group.auto_scaling_group_name().map(Into::into);
+        let pools =
+            groups.iter().filter_map(|group| Some((name(group)?, warm_pools::facts(group))));
+        self.pools = pools.collect();
         let groups: Vec<_> = groups.into_iter().map(|group| (Origin::of(&group), group)).collect();
         let origins = || groups.iter().filter_map(|(origin, _)| origin.as_ref().ok());
 

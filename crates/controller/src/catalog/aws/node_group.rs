@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_autoscaling::types::AutoScalingGroup;
-use embedder::Resources;
+use aws_sdk_autoscaling::types::{AutoScalingGroup, Instance};
+use embedder::{CapacityType, Resources};
 
 use super::eks::Description;
 use super::found::Found;
@@ -126,6 +126,7 @@ fn node_group(
         instances: group
             .instances()
             .iter()
+            .filter(|instance| !is_warmed(instance))
             .filter_map(|instance| instance.instance_id().map(Into::into))
             .collect(),
         described: of_tags || matches!(managed, Some(Ok(_))),
@@ -138,8 +139,15 @@ fn node_group(
         resources: template.resources,
         estimate: None,
         hourly: None,
+        // AWS stops no spot instances, and the pool of a managed node group is a setting of EKS.
+        may_have_warm_pool: capacity_type == CapacityType::OnDemand && managed.is_none(),
     };
     Ok((group, faults))
+}
+
+/// Whether an instance is in the warm pool of its group, and so is no node.
+fn is_warmed(instance: &Instance) -> bool {
+    instance.lifecycle_state().is_some_and(|state| state.as_str().starts_with("Warmed:"))
 }
 
 /// The labels of every node, except its instance type. A tag can override them, for example the

@@ -491,6 +491,7 @@ fn controller(
         simulate_if_acted: None,
     };
     Controller {
+        wanted_pools: <_>::default(),
         client: client.clone(),
         leadership: Leadership::alone(),
         shared: Arc::clone(shared),

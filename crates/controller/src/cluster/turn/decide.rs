@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use base::GIVE_UP;
+use chrono::{DateTime, Utc};
+use control::{Control, WARM_SHARE, WARM_START_SECONDS, WarmTerms};
 use demand::forecast::{ForecasterConfig, Lead};
 use embedder::{Bucket, BucketId};
 use placeholders::{Standing, Yielding};
 
 use super::PolicyController;
-use crate::catalog::Offers;
+use crate::catalog::{Offer, Offers, StandingPools};
 use crate::cluster::config::Config;
+use crate::cluster::control_config::{ControlConfig, WarmPoolsConfig};
 use crate::cluster::settings::PolicySettings;
-use crate::cluster::turn_input::TurnInput;
+use crate::cluster::turn_input::{TurnContext, TurnInput};
 use crate::cluster::yielding::Yield;
 use crate::observe::SCAN_SECONDS;
 use crate::outcome::{Cause, Decision, Faults, Observation};
@@ -44,17 +47,16 @@ impl PolicyController {
         offers: &Offers,
         TurnInput { context, now, .. }: &TurnInput<'_>,
     ) -> anyhow::Result<()> {
-        let config = self.config(settings, offers, context.config);
+        let config = self.config(settings, offers, context);
         if self.control.as_ref().is_some_and(|(of, _)| *of == config) {
             return Ok(());
         }
-        let rebuilt = self
-            .history
-            .rebuilt(&config, settings.tick_seconds, context.shared, context.patience, *now)
-            .await?;
+        let rebuilt = self.history.rebuilt(&config, context.shared, context.patience, *now).await?;
         let Some(mut control) = rebuilt else { return Ok(()) };
-        if let Some((_, predecessor)) = &self.control {
-            control.succeed(predecessor);
+        match &self.control {
+            Some((_, predecessor)) => control.succeed(predecessor),
+            // After a restart, the pools that stand were wanted a moment ago.
+            None => resume(&mut control, offers, context.groups.warm_pools(), *now),
         }
         self.control = Some((config, control));
         Ok(())
@@ -64,21 +66,26 @@ impl PolicyController {
         &self,
         settings: &PolicySettings,
         offers: &Offers,
-        config: &Config,
-    ) -> ForecasterConfig {
+        context: &TurnContext<'_>,
+    ) -> ControlConfig {
+        let (config, launches) = (context.config, &self.launch_latencies);
         // The latency is rounded up to 10 s, so that not every launch rebuilds the control. A
         // launch that took longer than the limit counts as the limit, so that one shortage does not
         // stretch the lead time of all buckets to hours.
         let rounded = |seconds: i64| (seconds.min(GIVE_UP.num_seconds()) + 9) / 10 * 10;
-        let lead = |bucket: &Bucket| {
-            let groups = bucket.groups.iter();
-            let seen =
-                groups.filter_map(|group| self.launch_latencies.latency_seconds(&group.name)).max();
-            let latency = seen.map_or(config.launch_seconds, rounded);
-            Lead::covering(latency, settings.tick_seconds, SCAN_SECONDS)
+        let slowest = |bucket: &Bucket, latency: &dyn Fn(&str) -> Option<i64>, unknown| {
+            let seen = bucket.groups.iter().filter_map(|group| latency(&group.name)).max();
+            seen.map_or(unknown, rounded)
         };
-        ForecasterConfig {
-            leads: Lead::at_most_three(offers.catalog.buckets().iter().map(lead).collect()),
+        let leads = |latency: &dyn Fn(&str) -> Option<i64>| {
+            let lead = |bucket| {
+                let latency = slowest(bucket, latency, config.launch_seconds);
+                Lead::covering(latency, settings.tick_seconds, SCAN_SECONDS)
+            };
+            Lead::at_most_three(offers.catalog.buckets().iter().map(lead).collect())
+        };
+        let forecaster = ForecasterConfig {
+            leads: leads(&|group| launches.latency_seconds(group)),
             unneeded_seconds: config.unneeded_seconds,
             catalog: offers.catalog.clone(),
             method: settings.method,
@@ -89,7 +96,29 @@ impl PolicyController {
             objective: settings.policy.objective,
             model: config.model.clone(),
             patient: false,
-        }
+        };
+        let of_new = |group: &str| launches.new_instance_seconds(group);
+        let warm_pools = settings.warm_pool.map(|_| {
+            let terms = |(bucket, groups): (&Bucket, &Vec<Offer>)| {
+                let mut members = groups.iter().flat_map(|offer| &offer.members);
+                let has_room = |group| context.groups.warm_pool_room(group).is_some();
+                members.any(|group| has_room(group)).then(|| WarmTerms {
+                    launch_seconds: slowest(bucket, &of_new, config.launch_seconds),
+                    start_seconds: slowest(
+                        bucket,
+                        &|group| launches.start_seconds(group),
+                        WARM_START_SECONDS,
+                    ),
+                    share: WARM_SHARE,
+                })
+            };
+            let buckets = offers.catalog.buckets().iter().zip(&offers.groups);
+            WarmPoolsConfig {
+                forecaster: ForecasterConfig { leads: leads(&of_new), ..forecaster.clone() },
+                terms: buckets.map(terms).collect(),
+            }
+        });
+        ControlConfig { forecaster, tick_seconds: settings.tick_seconds, warm_pools }
     }
 
     /// The most placeholders that the policy may hold while placeholders yield to waiting pods.
@@ -139,8 +168,11 @@ impl PolicyController {
         let mut faults = Faults::default();
         // A control of other buckets remains if the history could not be read to rebuild it. Its
         // plan would be for the wrong buckets, so the standing placeholders stay.
-        let control = self.control.as_mut().filter(|(of, _)| of.catalog == offers.catalog);
-        let Some((of, control)) = control else { return (None, faults) };
+        let control =
+            self.control.as_mut().filter(|(of, _)| of.forecaster.catalog == offers.catalog);
+        let Some((ControlConfig { forecaster: of, .. }, control)) = control else {
+            return (None, faults);
+        };
         let observed = &observation.observed;
         let decision = |turn, weights| Decision {
             turn,
@@ -179,5 +211,16 @@ impl PolicyController {
             faults.add(Cause::Model, format!("{} is not used: {fault}", config.model));
         }
         (Some(decision(turn, weights)), faults)
+    }
+}
+
+/// Takes the warm pools that stand as those that are wanted at `now`.
+fn resume(control: &mut Control, offers: &Offers, pools: &StandingPools, now: DateTime<Utc>) {
+    let Some(warm_pools) = control.warm_pools_mut() else { return };
+    for (bucket, groups) in offers.groups.iter().enumerate() {
+        let members = groups.iter().flat_map(|offer| &offer.members);
+        let standing = members.filter_map(|group| pools.pools.get(group));
+        let size = standing.map(|pool| pool.prepared.saturating_add(pool.preparing)).sum();
+        warm_pools.resume(bucket, size, now);
     }
 }

@@ -5,6 +5,7 @@
 //! observe.rs  the policy's view of the cluster, and what happened since the last turn
 //! decide.rs   embed, record, forecast, plan
 //! actuate.rs  write the placeholders of the plan, or remove them
+//! warm_pools.rs  the warm pools that the policy wants
 //! kept.rs     the placeholders that an invalid policy keeps
 //! ```
 //!
@@ -16,6 +17,7 @@ mod decide;
 mod kept;
 mod observe;
 mod offer;
+mod warm_pools;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,14 +26,15 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use control::Control;
 use dashboard::Dashboard;
-use demand::forecast::ForecasterConfig;
 use placeholders::{OuterLimits, exceeded};
 
 use self::actuate::{actuate, removed};
 use self::kept::kept;
+use self::warm_pools::warm_pools;
 use super::blindness::Blindness;
 use super::checks::check_prerequisites;
 use super::config::Config;
+use super::control_config::ControlConfig;
 use super::gather::View;
 use super::history::{PolicyHistory, Record};
 use super::if_acted::IfActedText;
@@ -50,7 +53,9 @@ use crate::catalog::{Offers, Sizes, is_capacity_label};
 use crate::crd::{Mode, OverprovisioningPolicy};
 use crate::explain::recalled;
 use crate::observe::{Key, OFF_SWITCH, Shared};
-use crate::outcome::{Cause, Decision, Faults, KeptPlaceholders, MESSAGES_MAX, Outcome};
+use crate::outcome::{
+    Cause, Decision, Faults, KeptPlaceholders, MESSAGES_MAX, Outcome, WarmPoolsOutcome,
+};
 
 /// One policy's state between turns. All of it can be rebuilt from the history and the cluster.
 #[derive(Default)]
@@ -59,8 +64,8 @@ pub struct PolicyController {
     offers: Option<Arc<Offers>>,
     /// What is known of the nodes of groups. `None` until the policy's status is read.
     sizes: Option<Sizes>,
-    /// The control, and the configuration from which its forecaster was built.
-    control: Option<(ForecasterConfig, Control)>,
+    /// The control, and the configuration from which it was built.
+    control: Option<(ControlConfig, Control)>,
     history: PolicyHistory,
     if_acted: IfActedText,
     view: View,
@@ -129,7 +134,7 @@ impl PolicyController {
 
     /// The longest lead time of the policy's forecasts, in seconds.
     pub(super) fn lead_seconds(&self) -> Option<i64> {
-        self.control.as_ref().map(|(config, _)| config.longest_lead_seconds())
+        self.control.as_ref().map(|(config, _)| config.forecaster.longest_lead_seconds())
     }
 
     /// The state after a restart of the controller.
@@ -274,7 +279,7 @@ impl PolicyController {
         let names = offers.catalog.buckets().iter().map(|bucket| bucket.name.as_str());
         let ready = observation.ready.iter().map(|groups| groups.iter().sum());
         self.account.add(now, names.zip(ready), &observation.launches, &observation.used);
-        Outcome {
+        let mut outcome = Outcome {
             faults,
             offers: Some(Arc::clone(offers)),
             unread_prices: context.unread_prices.to_vec(),
@@ -283,11 +288,19 @@ impl PolicyController {
             objective,
             decision,
             stands: stands.replicas(),
+            warm_pools: WarmPoolsOutcome::default(),
             kept: KeptPlaceholders::default(),
             account: self.account.clone(),
             rollout: self.rollout_state.status(),
             if_acted,
-        }
+        };
+        let (placeholders, hourly) = outcome.placeholders_held();
+        let left = context.left.less(placeholders, hourly);
+        let decision = outcome.decision.as_ref();
+        let (wanted, found) = warm_pools(input, &settings, offers, decision, left);
+        outcome.warm_pools = wanted;
+        outcome.faults.append(found);
+        outcome
     }
 
     /// Whether pods may be preempting placeholders, by bucket.
@@ -304,6 +317,6 @@ impl PolicyController {
 
     /// Whether there is a control, and it has the buckets on offer.
     fn has_control_of(&self, offers: &Offers) -> bool {
-        self.control.as_ref().is_some_and(|(of, _)| of.catalog == offers.catalog)
+        self.control.as_ref().is_some_and(|(of, _)| of.forecaster.catalog == offers.catalog)
     }
 }

@@ -16,6 +16,7 @@ use crate::catalog::{Offer, Offers};
 use crate::cluster::backoff::backoff;
 use crate::cluster::checks::check_watches;
 use crate::cluster::gather::{Places, Seen, by_type, place};
+use crate::cluster::launch_tracker::LaunchSources;
 use crate::cluster::preemptions::Taken;
 use crate::cluster::settings::PolicySettings;
 use crate::cluster::standing::Stands;
@@ -144,7 +145,10 @@ impl PolicyController {
         now: DateTime<Utc>,
     ) -> Vec<EndedLaunch> {
         let of = (&**offers, &settings.workloads);
-        let scale_ups = &world.scale_ups;
+        let sources = LaunchSources {
+            scale_ups: &world.scale_ups,
+            warm_instances: &context.groups.warm_pools().instances,
+        };
         // The groups from which cluster-autoscaler itself backs off.
         let named = offers.catalog.buckets().iter().flat_map(|bucket| &bucket.groups);
         let of_autoscaler: BTreeSet<&str> = named
@@ -167,7 +171,7 @@ impl PolicyController {
             }
         };
         let mut ended =
-            self.launch_tracker.ended(&world.index, places, of, scale_ups, &give_up, now);
+            self.launch_tracker.ended(&world.index, places, of, &sources, &give_up, now);
         if settings.placeholders.kind == PlaceholderKind::CapacityBuffer {
             // The nodes that CapacityBuffers launched in time are not reported, so the nodes that
             // pods waited for would seem to be all launches.
@@ -212,7 +216,7 @@ impl PolicyController {
         let backs_off = |bucket: usize, group: usize| backoffs[bucket][group];
         let control = self.control.as_ref();
         let leads = control.map_or_else(Vec::new, |(config, _)| {
-            config.leads.iter().map(|lead| lead.seconds).collect()
+            config.forecaster.leads.iter().map(|lead| lead.seconds).collect()
         });
         let window = (now.timestamp(), leads.as_slice());
         self.view.gather(&world.index, offers, &settings.workloads, places, &backs_off, window)
