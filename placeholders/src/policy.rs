@@ -53,7 +53,7 @@ impl Default for Objective {
 
 impl Objective {
     /// The ratio of the default objective, and of the prices of an objective with a quantile.
-    pub(crate) const WAIT_RATIO: f64 = 9.0;
+    pub const WAIT_RATIO: f64 = 9.0;
 
     /// Returns the price of a pending pod-hour in idle instance-hours, or `None` if the price is in
     /// dollars. An objective with a quantile has the default ratio.

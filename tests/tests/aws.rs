@@ -618,7 +618,7 @@ fn wanted(pools: &[(&str, u64)]) -> WantedPools {
     WantedPools { pools: pools.collect(), kept: BTreeSet::new() }
 }
 
-/// The pool of each group, as MinSize/MaxGroupPreparedCapacity PoolState, and its tag.
+/// The pool of each group: its minimum, its maximum, its state, and the tag of the group.
 async fn pools(moto: &Moto) -> Vec<String> {
     let described = moto.autoscaling().describe_auto_scaling_groups().send().await.unwrap();
     let line = |group: &AutoScalingGroup| {

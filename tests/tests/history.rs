@@ -35,6 +35,7 @@ fn line(hours: i64) -> Line {
         group: "asg-1".into(),
         requested: time(hours) - TimeDelta::seconds(90),
         end: LaunchEnd::Ready(time(hours)),
+        from_warm_pool: false,
         rest: Map::new(),
     };
     let buckets = [("m5.large", bucket(1)), ("m5.xlarge", bucket(2))];

@@ -96,6 +96,7 @@ fn group(id: usize) -> NodeGroup {
         resources: BTreeMap::new(),
         estimate: None,
         hourly: None,
+        may_have_warm_pool: false,
     }
 }
 

@@ -148,12 +148,13 @@ fn bucket() -> impl Strategy<Value = BucketLine> {
 }
 
 fn launch() -> impl Strategy<Value = EndedLaunch> {
-    (".{0,9}", ".{0,9}", 0..2_000_000_000_000_000_i64, 0..3_usize, rest()).prop_map(
-        |(bucket, group, micros, how, rest)| {
+    let pool = any::<bool>();
+    (".{0,9}", ".{0,9}", 0..2_000_000_000_000_000_i64, 0..3_usize, pool, rest()).prop_map(
+        |(bucket, group, micros, how, from_warm_pool, rest)| {
             let requested = DateTime::from_timestamp_micros(micros).unwrap();
             let end = requested + TimeDelta::seconds(60);
             let end = [LaunchEnd::Ready, LaunchEnd::WaitedFor, LaunchEnd::Failed][how](end);
-            EndedLaunch { bucket, group, requested, end, rest }
+            EndedLaunch { bucket, group, requested, end, from_warm_pool, rest }
         },
     )
 }

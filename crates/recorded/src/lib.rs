@@ -298,7 +298,8 @@ struct Latencies {
 
 impl Latencies {
     fn add(&mut self, launches: &[EndedLaunch]) {
-        for launch in launches {
+        // A warm pool starts its instances faster than a launch without it.
+        for launch in launches.iter().filter(|launch| !launch.from_warm_pool) {
             let (latencies, end) = match launch.end {
                 LaunchEnd::Ready(end) => (&mut self.ready, end),
                 LaunchEnd::WaitedFor(end) => (&mut self.waited, end),

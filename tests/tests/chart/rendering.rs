@@ -68,6 +68,8 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (r#"podLabels={"team":"batch"}"#, "StatefulSet prophet", "/spec/selector/matchLabels/team", "-"),
     (r#"imagePullSecrets=[{"name":"registry"}]"#, "StatefulSet prophet", "/spec/template/spec/imagePullSecrets", r#"[{"name":"registry"}]"#),
     (r#"imagePullSecrets=[{"name":"registry"}]"#, "Job prophet-remove-placeholders", "/spec/template/spec/imagePullSecrets", r#"[{"name":"registry"}]"#),
+    (r#"nodeGroupAutoDiscovery="asg:tag=a""#, "Job prophet-remove-placeholders", "@/args", r#"has "--node-group-auto-discovery=asg:tag=a""#),
+    (r#"extraEnv=[{"name":"AWS_REGION","value":"eu-central-1"}]"#, "Job prophet-remove-placeholders", "@/env", r#"[{"name":"AWS_REGION","value":"eu-central-1"}]"#),
     (r#"extraArgs=["--onnx-runtime=/lib/onnx.so"]"#, "StatefulSet prophet", "@/args", r#"has "--onnx-runtime=/lib/onnx.so""#),
     (r#"extraEnv=[{"name":"AWS_REGION","value":"eu-central-1"}]"#, "StatefulSet prophet", "@/env", r#"has {"name":"AWS_REGION","value":"eu-central-1"}"#),
     (r#"nodeSelector={"a":"b"}"#, "StatefulSet prophet", "/spec/template/spec/nodeSelector", r#"{"a":"b"}"#),

@@ -12,7 +12,7 @@
 use crate::forecast::hyperparameters::{FEEDBACK_GAIN, FEEDBACK_MAX};
 use crate::record::BucketTick;
 
-/// The correction of the service level of one bucket.
+/// The correction of the service level, from the pods of all buckets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Feedback {
     /// The correction in log-odds of the level, at most `FEEDBACK_MAX` either way.
@@ -23,7 +23,7 @@ pub(super) struct Feedback {
 }
 
 impl Feedback {
-    /// Learns from a tick. `level` is the service level of the policy, between 0 and 1.
+    /// Learns from a tick of a bucket. `level` is the service level of the policy, between 0 and 1.
     /// `pods_per_node` is the number of pods that fill a node, at least 1.
     pub(super) fn learn(&mut self, tick: BucketTick, level: f64, pods_per_node: f64) {
         self.has_started |= tick.ready > 0;

@@ -2,7 +2,6 @@
 
 use placeholders::Objective;
 
-use super::feedback::Feedback;
 use super::median::carrying;
 use super::share::FixedShare;
 use super::stock::{Account, Stock};
@@ -16,13 +15,11 @@ pub(super) struct Judge {
     /// One shadow stock per expert, in the order of the experts.
     pub(super) shadows: Vec<Shadow>,
     /// One panel for the price of the objective, or, with a service level as the objective, one
-    /// panel per price of [`LEVEL_RATIOS`].
+    /// panel per price of [`LEVEL_RATIOS`], the same in all buckets.
     panels: Vec<Panel>,
-    objective: Objective,
     lead: Lead,
     /// The price of an instance-hour, in dollars.
     idle: f64,
-    feedback: Feedback,
     /// Decayed sums: the pods that arrived, and the nodes that these pods fill.
     pods: (f64, f64),
 }
@@ -98,11 +95,6 @@ impl Shadow {
         if self.days > 0.0 { (wait * self.pending + self.idled) / self.days } else { 0.0 }
     }
 
-    /// The share of pods that waited for no node, 0 to 1; 1 before the first pod.
-    fn level(&self) -> f64 {
-        if self.pods > 0.0 { (1.0 - self.waited / self.pods).max(0.0) } else { 1.0 }
-    }
-
     /// Advances by one tick, and returns the weighted pending pod-hours of the tick and the dollars
     /// for idling and launching. Returns `None` if there is no forecast, `want`, of the headroom
     /// from now on, in nodes.
@@ -153,15 +145,15 @@ impl Judge {
         };
         let panels = match objective {
             Objective::WaitCost(_) | Objective::WaitRatio(_) => vec![panel(wait)],
-            Objective::Quantile(_) => LEVEL_RATIOS.map(|ratio| panel(ratio * idle)).into(),
+            Objective::Quantile(_) => {
+                LEVEL_RATIOS.map(|ratio| panel(ratio / Objective::WAIT_RATIO * wait)).into()
+            }
         };
         Self {
             shadows: priors.iter().map(|_| Shadow::new(stock.clone())).collect(),
             panels,
-            objective,
             lead,
             idle,
-            feedback: Feedback::default(),
             pods: (0.0, 0.0),
         }
     }
@@ -201,44 +193,55 @@ impl Judge {
                 shadow.step(tick.demand, want, arrived, shared);
             }
         }
-        if let Objective::Quantile(level) = self.objective {
-            self.feedback.learn(tick, level, pods_per_node);
-        }
     }
 
-    /// Returns the level that a shadow stock has to reach for the service level of the policy.
-    #[cfg(test)]
-    pub(super) fn asked(&self, level: f64) -> f64 {
-        self.feedback.ask(level)
-    }
-
-    fn pods_per_node(&self) -> f64 {
+    /// The mean number of pods that fill a node, at least 1.
+    pub(super) fn pods_per_node(&self) -> f64 {
         if self.pods.1 > 0.0 { (self.pods.0 / self.pods.1).max(1.0) } else { 1.0 }
     }
 
-    /// Returns the weights of the experts, which sum to 1, and the price of a pending pod-hour at
-    /// which they hold, in dollars.
-    ///
-    /// With a service level as the objective, they are those of the panel that reaches the level
-    /// and pays the least for nodes without need.
-    pub(super) fn shares(&self) -> (&[f64], f64) {
-        let panel = match self.objective {
-            Objective::WaitCost(_) | Objective::WaitRatio(_) => 0,
-            Objective::Quantile(level) => self.leanest(self.feedback.ask(level)),
-        };
+    /// Returns the weights of the experts in a panel, which sum to 1, and the price of a pending
+    /// pod-hour at which they hold, in dollars.
+    pub(super) fn shares(&self, panel: usize) -> (&[f64], f64) {
         let Panel { wait, weights, .. } = &self.panels[panel];
         (weights.weights(), *wait)
     }
+}
 
-    /// Returns the panel that reaches `level` and pays the least for nodes without need, or, if no
-    /// panel reaches it, the panel that comes closest.
-    fn leanest(&self, level: f64) -> usize {
-        let panels = || self.panels.iter().map(|panel| &panel.shadow).enumerate();
-        let reach = panels().map(|(_, shadow)| shadow.level()).fold(0.0, f64::max).min(level);
-        let reaching = panels().filter(|(_, shadow)| shadow.level() >= reach);
-        let leanest = reaching.min_by(|(_, a), (_, b)| a.idled.total_cmp(&b.idled));
-        leanest.map_or(0, |(at, _)| at)
+/// What a panel achieved in all buckets together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Achieved {
+    pods: f64,
+    waited: f64,
+    idled: f64,
+}
+
+impl Achieved {
+    /// The share of pods that waited for no node, 0 to 1; 1 before the first pod.
+    fn level(&self) -> f64 {
+        if self.pods > 0.0 { (1.0 - self.waited / self.pods).max(0.0) } else { 1.0 }
     }
+}
+
+/// Returns the panel that reaches a level over the pods of all buckets together and pays the least
+/// for nodes without need, or, if no panel reaches it, the panel that comes closest.
+///
+/// The price of waiting of a panel is the same in all buckets, so a bucket whose nodes hide more
+/// waiting for a dollar gets more of them.
+pub(super) fn leanest<'a>(judges: impl Iterator<Item = &'a Judge>, level: f64) -> usize {
+    let mut panels: Vec<Achieved> = Vec::new();
+    for judge in judges {
+        panels.resize(judge.panels.len(), Achieved::default());
+        for (sum, Panel { shadow, .. }) in panels.iter_mut().zip(&judge.panels) {
+            sum.pods += shadow.pods;
+            sum.waited += shadow.waited;
+            sum.idled += shadow.idled;
+        }
+    }
+    let reach = panels.iter().map(Achieved::level).fold(0.0, f64::max).min(level);
+    let reaching = panels.iter().enumerate().filter(|(_, panel)| panel.level() >= reach);
+    let leanest = reaching.min_by(|(_, a), (_, b)| a.idled.total_cmp(&b.idled));
+    leanest.map_or(0, |(at, _)| at)
 }
 
 #[cfg(test)]
@@ -267,7 +270,8 @@ mod tests {
         let held = |level| {
             let wants = [Some(0), Some(1), Some(9), None];
             let judge = judge(level, &wants);
-            carrying(&wants, judge.shares().0).and_then(|expert| wants[expert])
+            let panel = leanest([&judge].into_iter(), level);
+            carrying(&wants, judge.shares(panel).0).and_then(|expert| wants[expert])
         };
         assert_eq!((held(0.99), held(0.01)), (Some(1), Some(0)));
     }
@@ -286,7 +290,8 @@ mod tests {
             let unused = if (40..60).contains(&(minute % 120)) { 5 } else { 0 };
             judge.learn(tick, &[Some(0), Some(unused)], pods, 1.0);
         }
-        let levels: Vec<f64> = judge.shadows.iter().map(Shadow::level).collect();
+        let level = |shadow: &Shadow| 1.0 - shadow.waited / shadow.pods;
+        let levels: Vec<f64> = judge.shadows.iter().map(level).collect();
         assert!(levels[0] < 0.01 && levels[1] <= levels[0], "{levels:?}");
         assert!(judge.shadows[1].idled > 10.0 * judge.shadows[0].idled.max(0.1));
     }

@@ -14,9 +14,10 @@
 //!
 //! With a service level as the objective, the price of waiting is not given but chosen. At each of
 //! several prices, a panel weights the experts, and a shadow stock follows the panel's median. The
-//! panel that pays the least for nodes without need holds among those in whose shadow stock enough
-//! pods waited for no node. The share of pods that is enough is corrected by the pods of the
-//! cluster that waited (`feedback.rs`).
+//! panel that pays the least for nodes without need holds among those in whose shadow stocks enough
+//! pods waited for no node, over all buckets together. So a level is reached where that is cheap,
+//! and not in each bucket. The share of pods that is enough is corrected by the pods of the cluster
+//! that waited (`feedback.rs`).
 //!
 //! A model is one method among others. An expert without a forecast, because its model is faulty or
 //! slow or has no history of the bucket, keeps its share of the weights and is left out of the
@@ -267,7 +268,7 @@ impl Ensemble {
     }
 
     /// Scores the experts on the ticks on which they are not scored yet.
-    fn score(&self, Scores { judges, ticks }: &mut Scores) {
+    fn score(&self, Scores { judges, feedback, ticks }: &mut Scores) {
         if let Some(model) = &self.model {
             model.compute(ticks.iter().filter_map(|tick| tick.pending.as_ref()));
         }
@@ -282,6 +283,9 @@ impl Ensemble {
                 }
                 if let Some(judge) = &mut judges[at.bucket] {
                     judge.learn(at.tick, &at.wants, at.pods, at.weight);
+                    if let Objective::Quantile(level) = self.objective {
+                        feedback.learn(at.tick, level, judge.pods_per_node());
+                    }
                 }
             }
         }
@@ -289,11 +293,11 @@ impl Ensemble {
 
     /// Whether the experts of a method have together at least `WEIGHT_MIN` in some bucket. The
     /// method of the cold start always counts.
-    fn has_weight(&self, judges: &[Option<Judge>], method: usize) -> bool {
+    fn has_weight(&self, Scored { judges, panel }: Scored<'_>, method: usize) -> bool {
         method == COLD_START
             || (method == LADDER && self.ladder_first)
             || judges.iter().flatten().any(|judge| {
-                let experts = self.experts.iter().zip(judge.shares().0);
+                let experts = self.experts.iter().zip(judge.shares(panel).0);
                 experts
                     .filter(|(expert, _)| expert.method == method)
                     .map(|(_, share)| share)
@@ -308,12 +312,8 @@ impl Ensemble {
     }
 
     /// Returns the outlook of a bucket. Computes only those of `outlooks` that it needs.
-    fn bucket(
-        &self,
-        judges: &[Option<Judge>],
-        outlooks: &Outlooks<'_>,
-        bucket: BucketId,
-    ) -> Option<BucketOutlook> {
+    fn bucket(&self, outlooks: &Outlooks<'_>, bucket: BucketId) -> Option<BucketOutlook> {
+        let Scored { judges, panel } = outlooks.scored;
         let cold = &outlooks.of(COLD_START)?.buckets[bucket];
         if cold.reason == Reason::TooLittleHistory && self.ladder_first {
             let BucketOutlook { new_nodes, .. } = outlooks.of(LADDER)?.buckets[bucket].clone();
@@ -323,7 +323,7 @@ impl Ensemble {
         else {
             return Some(cold.clone());
         };
-        let (shares, wait) = judge.shares();
+        let (shares, wait) = judge.shares(panel);
         let carrying = self.carrier_of(outlooks, bucket, shares)?;
         let Expert { method, quantile, .. } = self.experts[carrying];
         let BucketOutlook { new_nodes, reason, .. } = outlooks.of(method)?.buckets[bucket].clone();
@@ -374,10 +374,17 @@ impl Ensemble {
     }
 }
 
+/// The judges, and the panel that holds.
+#[derive(Clone, Copy)]
+struct Scored<'a> {
+    judges: &'a [Option<Judge>],
+    panel: usize,
+}
+
 /// The outlooks of the methods of an ensemble at one moment, each computed when it is read.
 struct Outlooks<'a> {
     ensemble: &'a Ensemble,
-    judges: &'a [Option<Judge>],
+    scored: Scored<'a>,
     history: &'a History,
     now: &'a Present<'a>,
     /// By method, empty before the outlook is read.
@@ -387,9 +394,10 @@ struct Outlooks<'a> {
 impl Outlooks<'_> {
     /// Returns the outlook of a method. `None` if the method does not take part in decisions.
     fn of(&self, method: usize) -> Option<&Outlook> {
-        let Self { ensemble, judges, history, now, .. } = self;
+        let Self { ensemble, scored, history, now, .. } = self;
         let outlook = || {
-            let method = ensemble.method(method).filter(|_| ensemble.has_weight(judges, method))?;
+            let method =
+                ensemble.method(method).filter(|_| ensemble.has_weight(*scored, method))?;
             Some(method.forecast(history, now))
         };
         self.cells.get(method)?.get_or_init(outlook).as_ref()
@@ -409,7 +417,7 @@ impl Forecaster for Ensemble {
         let forecast = |(_, method): &Named| method.forecast(history, &now);
         let outlooks: Vec<Outlook> = self.methods.iter().map(forecast).collect();
         let mut scores = self.scores.lock();
-        let Scores { judges, ticks } = &mut *scores;
+        let Scores { judges, ticks, .. } = &mut *scores;
         let mut buckets = Vec::new();
         for (bucket, judge) in judges.iter_mut().enumerate() {
             if outlooks[COLD_START].buckets[bucket].reason != Reason::Forecast
@@ -442,11 +450,12 @@ impl Forecaster for Ensemble {
     }
 
     fn forecast(&self, history: &History, now: &Present<'_>) -> Outlook {
-        let Scores { judges, .. } = &*self.scores();
+        let scores = self.scores();
+        let scored = Scored { judges: &scores.judges, panel: scores.panel(self.objective) };
         let cells = vec![OnceCell::new(); self.model_at() + 1];
-        let outlooks = Outlooks { ensemble: self, judges, history, now, cells };
-        let bucket = |id| self.bucket(judges, &outlooks, id).unwrap_or_else(BucketOutlook::nothing);
-        Outlook { buckets: (0..judges.len()).map(bucket).collect() }
+        let outlooks = Outlooks { ensemble: self, scored, history, now, cells };
+        let bucket = |id| self.bucket(&outlooks, id).unwrap_or_else(BucketOutlook::nothing);
+        Outlook { buckets: (0..scores.judges.len()).map(bucket).collect() }
     }
 
     fn faults(&self) -> Vec<ModelFault> {
@@ -463,7 +472,8 @@ impl Forecaster for Ensemble {
             let method = self.name(expert.method);
             expert.quantile.map_or_else(|| method.into(), |q| format!("{method}:{q}"))
         };
-        let named = self.experts.iter().map(name).zip(judge.shares().0.iter().copied());
+        let shares = judge.shares(scores.panel(self.objective)).0;
+        let named = self.experts.iter().map(name).zip(shares.iter().copied());
         let mut named: Vec<(String, f64)> = named.collect();
         named.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         named
@@ -550,7 +560,7 @@ mod tests {
                 tick.rollout_percent = rollout_percent;
                 (tick.buckets[0].ready, tick.buckets[0].pods_waited) = (1, pods_waited);
             });
-            ensemble.scores().judges[0].as_ref().unwrap().asked(0.9)
+            ensemble.scores().feedback.ask(0.9)
         };
         assert!(asked(1, None) > 0.95);
         assert!((asked(1, Some(25)) - 0.9).abs() < 1e-9);
@@ -589,7 +599,7 @@ mod tests {
         };
         let share = |ensemble: &Ensemble| {
             let scores = ensemble.scores();
-            let shares = scores.judges[0].as_ref().unwrap().shares().0;
+            let shares = scores.judges[0].as_ref().unwrap().shares(0).0;
             let experts = ensemble.experts.iter().zip(shares);
             let model = experts.filter(|(expert, _)| ensemble.name(expert.method) == "onnx");
             model.map(|(_, share)| share).sum::<f64>()
@@ -654,17 +664,18 @@ mod tests {
         let demand = Demand { present: vec![1; catalog.len()], ..Demand::default() };
         let now = &Present::at_tick(history.last().unwrap().time, &demand);
         let judges = &ensemble.scores().judges;
+        let scored = Scored { judges, panel: 0 };
         let forecast = |(_, method): &(_, Box<dyn Forecaster>)| method.forecast(&history, now);
         let all: Vec<Outlook> = ensemble.methods.iter().map(forecast).collect();
         for bucket in 0..catalog.len() {
             let mut wants = ensemble.wants(&all, bucket);
             for (want, expert) in wants.iter_mut().zip(&ensemble.experts) {
-                *want = want.filter(|_| ensemble.has_weight(judges, expert.method));
+                *want = want.filter(|_| ensemble.has_weight(scored, expert.method));
             }
             let mut skipped = 0;
             // No expert follows the method of the cold start.
             for preferred in COLD_START + 1..ensemble.methods.len() {
-                let mut shares = judges[bucket].as_ref().unwrap().shares().0.to_vec();
+                let mut shares = judges[bucket].as_ref().unwrap().shares(0).0.to_vec();
                 let experts = ensemble.experts.iter().zip(&mut shares);
                 for (_, share) in experts.filter(|(expert, _)| expert.method == preferred) {
                     *share += 1.0;
@@ -675,7 +686,7 @@ mod tests {
                 }
                 let cells = vec![OnceCell::new(); ensemble.model_at() + 1];
                 let outlooks =
-                    Outlooks { ensemble: &ensemble, judges, history: &history, now, cells };
+                    Outlooks { ensemble: &ensemble, scored, history: &history, now, cells };
                 let carrier = ensemble.carrier_of(&outlooks, bucket, &shares);
                 assert_eq!(carrier, carrying(&wants, &shares));
                 let run = |method: usize| outlooks.cells[method].get().is_some();
@@ -725,5 +736,27 @@ mod tests {
             Ensemble::new(&catalog, (sample::LEAD, 600), &Ladder::default(), objective);
         let outlook = taught(&mut ensemble, &catalog, 0);
         assert_eq!([0, 1].map(|id: usize| outlook[id].headroom(0.5)), [1, 0]);
+    }
+
+    /// Each bucket gets a pod every twenty minutes, and a node of the dear one costs as much as a
+    /// hundred of the cheap one. Half of the pods find a node in the cheap one.
+    #[test]
+    fn a_level_is_reached_in_all_buckets_together_where_that_is_cheap() {
+        let catalog = testkit::catalog([("cheap", 8_000, 0.1), ("dear", 16_000, 10.0)]);
+        let held = |level| {
+            let objective = Objective::Quantile(level);
+            let mut ensemble =
+                Ensemble::new(&catalog, (sample::LEAD, 600), &Ladder::default(), objective);
+            let outlook = taught_after(&mut ensemble, &catalog, 1, |tick| {
+                if !tick.first_seen.is_empty() {
+                    tick.first_seen.push((1, testkit::shape(testkit::cpus(16_000))));
+                }
+                if !tick.arrivals.is_empty() {
+                    tick.arrivals.push((1, 1));
+                }
+            });
+            [0, 1].map(|id: usize| outlook[id].headroom(0.5))
+        };
+        assert_eq!([held(0.4), held(0.9)], [[1, 0], [1, 1]]);
     }
 }

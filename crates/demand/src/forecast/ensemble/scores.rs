@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use embedder::BucketId;
+use placeholders::Objective;
 
-use super::judge::Judge;
+use super::feedback::Feedback;
+use super::judge::{Judge, leanest};
 use crate::forecast::cache::Copied;
 use crate::forecast::onnx::Pending;
 use crate::record::BucketTick;
@@ -13,6 +15,8 @@ use crate::record::BucketTick;
 pub(super) struct Scores {
     /// One judge per bucket; `None` for a bucket that was never in use.
     pub(super) judges: Vec<Option<Judge>>,
+    /// The correction of the service level.
+    pub(super) feedback: Feedback,
     /// The last ticks, on which the judges have not scored the experts yet, oldest first.
     pub(super) ticks: Vec<Unscored>,
 }
@@ -48,7 +52,17 @@ const UNSCORED_MAX: usize = 32;
 impl Scores {
     /// The scores for a number of buckets, before the first tick.
     pub(super) fn new(buckets: usize) -> Self {
-        Self { judges: vec![None; buckets], ticks: Vec::new() }
+        Self { judges: vec![None; buckets], feedback: Feedback::default(), ticks: Vec::new() }
+    }
+
+    /// The panel that holds in all buckets.
+    pub(super) fn panel(&self, objective: Objective) -> usize {
+        match objective {
+            Objective::WaitCost(_) | Objective::WaitRatio(_) => 0,
+            Objective::Quantile(level) => {
+                leanest(self.judges.iter().flatten(), self.feedback.ask(level))
+            }
+        }
     }
 
     /// Whether the experts are to be scored now.
@@ -64,7 +78,11 @@ impl Scores {
             pending: pending.as_ref().map(|pending| copied.of(pending)),
             buckets: buckets.clone(),
         });
-        Self { judges: self.judges.clone(), ticks: ticks.collect() }
+        Self {
+            judges: self.judges.clone(),
+            feedback: self.feedback.clone(),
+            ticks: ticks.collect(),
+        }
     }
 }
 
