@@ -62,6 +62,7 @@ fn offers(catalog: &Catalog) -> Arc<Offers> {
             pins: labels.clone(),
             labels,
             taints: vec![],
+            unneeded_seconds: None,
             described: true,
             disk_known: true,
             devices: BTreeMap::new(),

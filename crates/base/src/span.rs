@@ -28,6 +28,21 @@ impl Span {
         Self(seconds as i64)
     }
 
+    /// Parses a duration of hours, minutes and seconds in the form of Go, such as `1h30m0s`. `None`
+    /// for any other text, also with fractions of a unit, or above a thousand years.
+    pub fn of_go(text: &str) -> Option<Self> {
+        let mut total = Some(Self::default()).filter(|_| !text.is_empty());
+        let mut rest = text;
+        while !rest.is_empty() {
+            let end = rest.find(|c: char| !c.is_ascii_digit())? + 1;
+            let part = rest.get(..end).filter(|part| !part.ends_with('d'))?;
+            let sum = total?.0.checked_add(part.parse::<Self>().ok()?.0)?;
+            total = (sum <= SECONDS_MAX).then_some(Self(sum));
+            rest = &rest[end..];
+        }
+        total
+    }
+
     /// The duration in seconds, at least 0.
     pub const fn as_seconds(self) -> i64 {
         self.0
@@ -97,6 +112,17 @@ mod tests {
     fn check(text: &str, seconds: i64, shown: &str) {
         let span: Span = text.parse().unwrap();
         assert_eq!((span.as_seconds(), span.to_string().as_str()), (seconds, shown));
+    }
+
+    #[test]
+    fn durations_of_go_have_several_units() {
+        let seconds = |text| Span::of_go(text).map(Span::as_seconds);
+        for (text, expected) in [("1h30m5s", 5_405), ("1m0s", 60), ("30s", 30), ("90m", 5_400)] {
+            assert_eq!(seconds(text), Some(expected), "{text}");
+        }
+        for text in ["", "5", "1.5h", "1d", "Never", "-1s", "5ms", "1hé", "99999999999999h"] {
+            assert_eq!(seconds(text), None, "{text}");
+        }
     }
 
     #[test]

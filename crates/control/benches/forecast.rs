@@ -78,7 +78,7 @@ fn config(catalog: &Catalog, method: Method) -> ForecasterConfig {
         ladder_first: false,
         expression: None,
         leads: vec![LEAD; catalog.len()],
-        unneeded_seconds: 600,
+        unneeded_seconds: vec![600; catalog.len()],
         objective: Objective::default(),
         tiers: Tiers::default(),
         model: ModelSource::Pretrained,

@@ -96,6 +96,7 @@ fn group(id: usize) -> NodeGroup {
         resources: BTreeMap::new(),
         estimate: None,
         hourly: None,
+        unneeded_seconds: None,
         may_have_warm_pool: false,
     }
 }
@@ -159,6 +160,7 @@ fn offers_of(index: &Index) -> Offers {
 fn turns(index: &Index, offers: &Arc<Offers>, method: Method) {
     let lead = Lead::covering(180, 60, 10);
     let leads = vec![lead; offers.catalog.len()];
+    let unneeded_seconds = vec![600; offers.catalog.len()];
     let (catalog, ladder) = (offers.catalog.clone(), Ladder::default());
     let (objective, model) = (Objective::default(), ModelSource::Pretrained);
     let tiers = Tiers::default();
@@ -169,7 +171,7 @@ fn turns(index: &Index, offers: &Arc<Offers>, method: Method) {
         ladder_first: false,
         expression: None,
         leads,
-        unneeded_seconds: 600,
+        unneeded_seconds,
         objective,
         tiers,
         model,

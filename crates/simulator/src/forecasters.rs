@@ -106,7 +106,7 @@ fn config(
         ladder_first: settings.ladder_first,
         expression: settings.expression.clone(),
         leads: Lead::at_most_three(catalog.buckets().iter().map(lead).collect()),
-        unneeded_seconds: settings.scale_down_unneeded_time.as_seconds(),
+        unneeded_seconds: vec![settings.scale_down_unneeded_time.as_seconds(); catalog.len()],
         objective: named_policy.policy(&settings.policy).objective,
         tiers: settings.tiers.clone(),
         model: settings.model_source(),

@@ -78,6 +78,7 @@ fn node_group(
         accelerator_kind: bucket.accelerator_kind.clone(),
         choices: BTreeMap::new(),
         pool: None,
+        unneeded_seconds: None,
         may_have_warm_pool: false,
         resources: quantities(bucket),
         // Karpenter's groups are its pools, so a file describes those of a cluster-autoscaler.

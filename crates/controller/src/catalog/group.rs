@@ -115,6 +115,9 @@ pub struct NodeGroup {
     pub estimate: Option<Resources>,
     /// The price of an instance per hour, if the source has it.
     pub hourly: Option<MicroDollars>,
+    /// How long a node must be unneeded before the autoscaler removes it, in seconds, if the source
+    /// has it.
+    pub unneeded_seconds: Option<i64>,
     /// Whether the group may have a warm pool whose size is set by the API of Auto Scaling.
     pub may_have_warm_pool: bool,
 }
@@ -167,6 +170,7 @@ impl NodeGroup {
             resources: BTreeMap::new(),
             estimate: None,
             hourly: None,
+            unneeded_seconds: None,
             may_have_warm_pool: false,
         }
     }

@@ -293,6 +293,7 @@ fn group(
         resources: devices.iter().map(|(name, n)| (name.clone(), n.to_string())).collect(),
         estimate,
         hourly: None,
+        unneeded_seconds: pool.unneeded_seconds,
         may_have_warm_pool: false,
     }
 }
@@ -307,6 +308,7 @@ pub(super) fn launch(group: &mut NodeGroup, pool: &NodePool) {
             && !single.contains(key)
             && (pool.choices.contains_key(key) || ZONE_LABELS.contains(&key.as_str()))
     };
+    group.unneeded_seconds = pool.unneeded_seconds;
     group.labels.retain(|key, _| !is_open(key));
     group.choices = choices(pool, &BTreeMap::new(), &group.labels);
     let limited = Pool {
@@ -452,6 +454,27 @@ mod tests {
         }))
         .unwrap();
         NodePool::of(&object).unwrap()
+    }
+
+    #[test]
+    fn an_empty_node_stays_for_the_time_of_its_pool() {
+        let unneeded = |disruption: serde_json::Value| {
+            let object = json!({
+                "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "batch"},
+                "spec": {"disruption": disruption, "template": {"spec": {"requirements": [
+                    {"key": INSTANCE_TYPE_LABEL, "operator": "In", "values": ["m5.xlarge"]},
+                ]}}},
+            });
+            let pool = NodePool::of(&serde_json::from_value(object).unwrap()).unwrap();
+            let groups = pool_groups([&pool].into_iter(), &[], &[], &Comparison::by_taints("pg"));
+            groups[0].unneeded_seconds
+        };
+        let after = |text: &str| unneeded(json!({"consolidateAfter": text}));
+        assert_eq!(["30s", "1h5m", "0s"].map(after), [Some(30), Some(3_900), Some(0)]);
+        assert_eq!(
+            [after("Never"), after("soon"), unneeded(json!({}))],
+            [Some(i64::MAX), None, None]
+        );
     }
 
     #[test]

@@ -140,6 +140,7 @@ fn live_group(
         resources: BTreeMap::new(),
         estimate: None,
         hourly: None,
+        unneeded_seconds: None,
         may_have_warm_pool: false,
     }
 }

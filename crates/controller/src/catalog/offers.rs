@@ -55,6 +55,9 @@ pub struct Offer {
     pub devices: BTreeMap<String, u64>,
     /// Those of the devices that a placeholder requests.
     pub requested_devices: BTreeMap<String, u64>,
+    /// How long a node must be unneeded before the autoscaler removes it, in seconds, if the source
+    /// has it: the longest time of the groups that are merged, if all of them have one.
+    pub unneeded_seconds: Option<i64>,
     /// Whether the source gives the local disk of a new node. Otherwise an autoscaler's template of
     /// the group has none while the group has no nodes, as on AWS, so a placeholder that requests
     /// local disk launches no node.
@@ -328,6 +331,8 @@ fn merge(
         known.members.push(group.name.clone());
         known.min = known.min.saturating_add(group.min);
         known.max = known.max.saturating_add(group.max);
+        let both = known.first.unneeded_seconds.zip(group.unneeded_seconds);
+        known.first.unneeded_seconds = both.map(|(known, other)| known.max(other));
         return;
     }
     let members = vec![group.name.clone()];
@@ -445,6 +450,7 @@ fn offer(one: &Merged, pins: BTreeMap<String, String>) -> Offer {
         pool: one.first.pool.clone(),
         devices: BTreeMap::new(),
         requested_devices: BTreeMap::new(),
+        unneeded_seconds: one.first.unneeded_seconds,
         described: one.first.described,
         disk_known: template(&one.first).ephemeral_bytes != UNLIMITED,
         pins,

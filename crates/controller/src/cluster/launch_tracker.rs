@@ -322,6 +322,7 @@ mod tests {
             members: vec!["one-a".into()],
             labels: BTreeMap::new(),
             taints: vec![],
+            unneeded_seconds: None,
             described: true,
             disk_known: true,
             devices: BTreeMap::new(),

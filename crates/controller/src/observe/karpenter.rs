@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use base::quantity::{millis, units};
+use base::span::Span;
 use embedder::{AcceleratorKind, Resources};
 use kube::ResourceExt as _;
 use kube::core::DynamicObject;
@@ -42,6 +43,9 @@ pub struct NodePool {
     pub class_group: String,
     /// The number of nodes of a static pool. Pending pods launch no node of it.
     pub replicas: Option<u64>,
+    /// How long a node must be empty before Karpenter removes it, in seconds (`consolidateAfter`).
+    /// `None` if the pool does not have it.
+    pub unneeded_seconds: Option<i64>,
 }
 
 /// A `NodeClaim` of `karpenter.sh/v1`.
@@ -66,6 +70,13 @@ struct PoolSpec {
     #[serde(deserialize_with = "quantities")]
     limits: BTreeMap<String, String>,
     replicas: Option<u64>,
+    disruption: PoolDisruption,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PoolDisruption {
+    consolidate_after: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -117,7 +128,7 @@ impl NodePool {
         if object.metadata.deletion_timestamp.is_some() {
             return None;
         }
-        let PoolSpec { template, limits, replicas } =
+        let PoolSpec { template, limits, replicas, disruption } =
             serde_json::from_value(object.data.get("spec")?.clone()).ok()?;
         let PoolNode { requirements, taints, node_class_ref } = template.spec;
         let fewest =
@@ -138,8 +149,14 @@ impl NodePool {
             limits: limits.into_iter().filter_map(limit).collect(),
             class_group: node_class_ref.group,
             replicas,
+            unneeded_seconds: disruption.consolidate_after.as_deref().and_then(unneeded_seconds),
         })
     }
+}
+
+/// The time of `consolidateAfter`, in seconds.
+fn unneeded_seconds(text: &str) -> Option<i64> {
+    if text == "Never" { Some(i64::MAX) } else { Span::of_go(text).map(Span::as_seconds) }
 }
 
 /// The values that a node may have, by label.

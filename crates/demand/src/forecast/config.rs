@@ -38,8 +38,8 @@ pub struct ForecasterConfig {
     /// The lead time that the forecast of each bucket covers. Each distinct one costs as much as
     /// another forecaster, so there should be at most three ([`Lead::at_most_three`]).
     pub leads: Vec<Lead>,
-    /// How long a node must be unneeded before the autoscaler removes it, in seconds.
-    pub unneeded_seconds: i64,
+    /// By bucket, how long a node must be unneeded before the autoscaler removes it, in seconds.
+    pub unneeded_seconds: Vec<i64>,
     /// The objective of the ensemble: prices or a service level. For other methods a quantile is
     /// calibrated.
     pub objective: Objective,
@@ -163,7 +163,7 @@ impl ForecasterConfig {
     }
 
     fn ensemble(&self, lead: Lead, since: DateTime<Utc>) -> Ensemble {
-        let times = (lead, self.unneeded_seconds);
+        let times = (lead, self.unneeded_seconds.as_slice());
         let mut ensemble = Ensemble::new(&self.catalog, times, &self.ladder, self.objective);
         if self.ladder_first {
             ensemble = ensemble.with_ladder_first();

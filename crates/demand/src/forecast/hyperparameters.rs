@@ -77,6 +77,16 @@ pub(super) const LEVEL_PATIENCE_SECONDS: i64 = 300;
 pub(super) const BURSTS: [(&str, i64, u64); 3] =
     [("burst:10m:4", 600, 4), ("burst:20m:2", 1_200, 2), ("burst:10m:16", 600, 16)];
 
+/// The constant numbers of nodes that the ensemble follows for a service level.
+pub(super) const LEVEL_CONSTANTS: [(&str, u64); 6] = [
+    ("constant:1", 1),
+    ("constant:2", 2),
+    ("constant:3", 3),
+    ("constant:4", 4),
+    ("constant:8", 8),
+    ("constant:16", 16),
+];
+
 /// Learning rate of the experts' weights. An expert whose loss exceeds another's by the mean loss
 /// of one day loses this many e-folds of weight against it. The rate is low because bursts are
 /// noise, so no single burst may decide between experts.
@@ -100,8 +110,10 @@ pub(super) const WEIGHT_MIN: f64 = 0.001;
 /// service level. One of them is chosen by the level. They double from half an hour, at which
 /// hardly any node is held, to 256 hours. Higher prices reached a level of 0.99 on Philly and CTC
 /// hardly better, with several times the idling.
-pub(super) const LEVEL_RATIOS: [f64; 10] =
-    [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+pub(super) const LEVEL_RATIOS: [f64; 21] = [
+    0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0, 23.0, 32.0, 45.0, 64.0,
+    90.0, 128.0, 181.0, 256.0,
+];
 
 /// Step of the feedback on a service level, in e-folds of the odds for pods that fill one node.
 /// Pods that waited for 200 nodes move the odds by less than a factor of e, because one gang can

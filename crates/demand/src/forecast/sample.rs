@@ -59,7 +59,7 @@ pub fn config(method: Method, objective: Objective) -> ForecasterConfig {
         ladder_first: false,
         expression: None,
         leads: vec![LEAD; catalog().len()],
-        unneeded_seconds: 600,
+        unneeded_seconds: vec![600; catalog().len()],
         objective,
         tiers: Tiers::default(),
         model: ModelSource::Pretrained,

@@ -179,7 +179,8 @@ pub(super) struct ClusterArgs {
     #[arg(long, value_name = "TIME", env = "PROPHET_LAUNCH_LATENCY", default_value = "3m")]
     launch_latency: Span,
     /// The value of cluster-autoscaler's flag of the same name, or of Karpenter's consolidateAfter:
-    /// how long an unneeded node stays
+    /// how long an unneeded node stays. Pools of Karpenter and groups with the tag
+    /// autoscaling-options/scaledownunneededtime have their own time
     #[arg(
         long,
         value_name = "TIME",

@@ -139,6 +139,7 @@ fn node_group(
         resources: template.resources,
         estimate: None,
         hourly: None,
+        unneeded_seconds: template.unneeded_seconds,
         // AWS stops no spot instances, and the pool of a managed node group is a setting of EKS.
         may_have_warm_pool: capacity_type == CapacityType::OnDemand && managed.is_none(),
     };

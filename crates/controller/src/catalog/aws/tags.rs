@@ -3,11 +3,16 @@
 
 use std::collections::BTreeMap;
 
+use base::span::Span;
+
 use super::problem::GroupFault;
 use crate::observe::Taint;
 use crate::observe::units;
 
 const PREFIX: &str = "k8s.io/cluster-autoscaler/node-template/";
+
+/// The name of the tag that overrides `--scale-down-unneeded-time` for a group.
+const UNNEEDED_TIME: &str = "scaledownunneededtime";
 
 /// Kubernetes' limit on the characters of a label value, and of the name in a label key.
 const NAME_MAX: usize = 63;
@@ -21,6 +26,9 @@ pub(super) struct NodeTemplate {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) taints: Vec<Taint>,
     pub(super) resources: BTreeMap<String, String>,
+    /// How long a node of the group must be unneeded before cluster-autoscaler removes it, in
+    /// seconds, if a tag overrides its setting.
+    pub(super) unneeded_seconds: Option<i64>,
     pub(super) faults: Vec<GroupFault>,
 }
 
@@ -47,6 +55,12 @@ impl NodeTemplate {
         let (kind, name) = rest.split_once('/').unwrap_or((rest, ""));
         // These tags configure how the group scales. They do not describe its nodes.
         if kind == "autoscaling-options" {
+            if name == UNNEEDED_TIME {
+                let unneeded = Span::of_go(value);
+                let unneeded =
+                    unneeded.ok_or("expected a duration in whole seconds, such as 5m0s")?;
+                self.unneeded_seconds = Some(unneeded.as_seconds());
+            }
             return Ok(());
         }
         if !matches!(kind, "label" | "taint" | "resources") {
@@ -112,7 +126,7 @@ mod tests {
     #[track_caller]
     fn check(rest: &str, value: &str, expected: &str) {
         let key = format!("{PREFIX}{rest}");
-        let NodeTemplate { labels, taints, resources, faults } =
+        let NodeTemplate { labels, taints, resources, unneeded_seconds, faults } =
             NodeTemplate::of([(key.as_str(), value)]);
         let mut parts: Vec<String> =
             labels.iter().map(|(key, value)| format!("label {key}={value}")).collect();
@@ -122,6 +136,7 @@ mod tests {
                 .map(|Taint { key, value, effect }| format!("taint {key}={value}:{effect}")),
         );
         parts.extend(resources.iter().map(|(name, quantity)| format!("{quantity} of {name}")));
+        parts.extend(unneeded_seconds.map(|seconds| format!("unneeded for {seconds} s")));
         parts.extend(faults.iter().map(ToString::to_string));
         let text = parts.join("; ");
         assert!(text == expected || (!faults.is_empty() && text.contains(expected)), "{text}");
@@ -141,7 +156,8 @@ mod tests {
         check("resources/ephemeral-storage", "100Gi", "100Gi of ephemeral-storage");
         check("resources/memory", "1.5e9", "1.5e9 of memory");
         check("resources/cpu", "15890m", "15890m of cpu");
-        check("autoscaling-options/scaledownunneededtime", "1m0s", "");
+        check("autoscaling-options/scaledownunneededtime", "1m0s", "unneeded for 60 s");
+        check("autoscaling-options/scaledownutilizationthreshold", "0.5", "");
     }
 
     #[test]
@@ -159,6 +175,7 @@ mod tests {
         check("resources/cpu", "1.2.3", "its value is not a quantity");
         check("labels/x", "y", "expected label/, taint/ or resources/");
         check("label", "y", "its name is not a valid name");
+        check("autoscaling-options/scaledownunneededtime", "soon", "expected a duration");
     }
 
     #[test]

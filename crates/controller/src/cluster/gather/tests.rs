@@ -27,6 +27,7 @@ fn offers() -> Arc<Offers> {
         pins: labels.clone(),
         labels,
         taints: vec![],
+        unneeded_seconds: None,
         described: true,
         disk_known: true,
         devices: BTreeMap::from([("vpc.amazonaws.com/efa".to_owned(), 4)]),

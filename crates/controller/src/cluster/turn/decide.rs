@@ -86,7 +86,7 @@ impl PolicyController {
         };
         let forecaster = ForecasterConfig {
             leads: leads(&|group| launches.latency_seconds(group)),
-            unneeded_seconds: config.unneeded_seconds,
+            unneeded_seconds: offers.groups.iter().map(|groups| unneeded(groups, config)).collect(),
             catalog: offers.catalog.clone(),
             method: settings.method,
             ladder: settings.ladder.clone(),
@@ -212,6 +212,17 @@ impl PolicyController {
         }
         (Some(decision(turn, weights)), faults)
     }
+}
+
+/// How long a node of a bucket must be unneeded before the autoscaler removes it, in seconds: the
+/// longest time of its groups. The setting of the controller counts for groups whose source does
+/// not have it.
+fn unneeded(groups: &[Offer], config: &Config) -> i64 {
+    let times = groups.iter().map(|offer| offer.unneeded_seconds);
+    times
+        .map(|time| time.unwrap_or(config.unneeded_seconds))
+        .max()
+        .unwrap_or(config.unneeded_seconds)
 }
 
 /// Takes the warm pools that stand as those that are wanted at `now`.

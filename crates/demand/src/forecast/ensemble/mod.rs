@@ -50,12 +50,14 @@ use self::scores::{Scores, Unscored, UnscoredBucket};
 use self::stock::Stock;
 use crate::forecast::carrier::Carrier;
 use crate::forecast::hyperparameters::{
-    BURSTS, LEVEL_PATIENCE_SECONDS, LEVEL_QUANTILES, QUANTILES, WEIGHT_MIN,
+    BURSTS, LEVEL_CONSTANTS, LEVEL_PATIENCE_SECONDS, LEVEL_QUANTILES, QUANTILES, WEIGHT_MIN,
 };
 use crate::forecast::{
     cache::{Cache, Copied},
     lead::Lead,
-    methods::{Burst, Increments, Ladder, LadderForecaster, LastValue, Scenario, StateForecaster},
+    methods::{
+        Burst, Constant, Increments, Ladder, LadderForecaster, LastValue, Scenario, StateForecaster,
+    },
     question::{BucketOutlook, DemandForecaster, Forecaster, Outlook, Present},
 };
 use crate::forecast::{model_fault::ModelFault, onnx::Onnx};
@@ -73,8 +75,8 @@ pub struct Ensemble {
     /// The method at the place [`Ensemble::model_at`].
     model: Option<Onnx>,
     experts: Vec<Expert>,
-    /// The shadow stock of an expert before the first tick.
-    stock: Stock,
+    /// By bucket, the shadow stock of an expert before the first tick.
+    stocks: Vec<Stock>,
     scores: Cache<Scores>,
     /// The time from which experts are scored. Ticks before it only train the methods.
     since: DateTime<Utc>,
@@ -138,13 +140,13 @@ impl Ensemble {
     ///
     /// The objective is either a price of waiting, or a quantile: the share of pods that wait no
     /// longer than one scan of the autoscaler. The autoscaler removes a node that was unneeded for
-    /// `unneeded_seconds`.
+    /// `unneeded_seconds`, by bucket.
     ///
     /// Each method with quantiles begins with the same weight, and the rules of bursts together
     /// have it, too.
     pub fn new(
         catalog: &Catalog,
-        (lead, unneeded_seconds): (Lead, i64),
+        (lead, unneeded_seconds): (Lead, &[i64]),
         ladder: &Ladder,
         objective: Objective,
     ) -> Self {
@@ -170,7 +172,7 @@ impl Ensemble {
             methods: Vec::new(),
             model: None,
             experts: Vec::new(),
-            stock: Stock::new(lead, unneeded_seconds),
+            stocks: unneeded_seconds.iter().map(|unneeded| Stock::new(lead, *unneeded)).collect(),
             scores: Cache::new(Scores::new(catalog.len())),
             since: DateTime::UNIX_EPOCH,
             ladder_first: false,
@@ -184,6 +186,13 @@ impl Ensemble {
         for (name, seconds, most) in BURSTS {
             ensemble.add(ensemble.methods.len(), [None].into_iter(), each);
             ensemble.methods.push((name, Box::new(Burst::new(seconds, most))));
+        }
+        if let Objective::Quantile(_) = objective {
+            let each = quantiles.len() as f64 / LEVEL_CONSTANTS.len() as f64;
+            for (name, nodes) in LEVEL_CONSTANTS {
+                ensemble.add(ensemble.methods.len(), [None].into_iter(), each);
+                ensemble.methods.push((name, Box::new(Constant(nodes))));
+            }
         }
         ensemble
     }
@@ -432,8 +441,8 @@ impl Forecaster for Ensemble {
             let weight = self.tiers.mean_weight(pods.0, tiers);
             let (wait, idle) = (self.prices.wait(), self.prices.idle(bucket));
             let priors = || self.experts.iter().map(|expert| expert.prior).collect::<Vec<f64>>();
-            let fresh =
-                || Judge::new(&priors(), &self.stock, self.lead, self.objective, (wait, idle));
+            let stock = &self.stocks[bucket];
+            let fresh = || Judge::new(&priors(), stock, self.lead, self.objective, (wait, idle));
             judge.get_or_insert_with(fresh);
             let mut of_bucket = tick.buckets[bucket];
             if tick.rollout_percent.is_some() || !self.decides {
@@ -451,9 +460,9 @@ impl Forecaster for Ensemble {
 
     fn forecast(&self, history: &History, now: &Present<'_>) -> Outlook {
         let scores = self.scores();
-        let scored = Scored { judges: &scores.judges, panel: scores.panel(self.objective) };
+        let held = Scored { judges: &scores.judges, panel: scores.panel(self.objective) };
         let cells = vec![OnceCell::new(); self.model_at() + 1];
-        let outlooks = Outlooks { ensemble: self, scored, history, now, cells };
+        let outlooks = Outlooks { ensemble: self, scored: held, history, now, cells };
         let bucket = |id| self.bucket(&outlooks, id).unwrap_or_else(BucketOutlook::nothing);
         Outlook { buckets: (0..scores.judges.len()).map(bucket).collect() }
     }
@@ -489,7 +498,7 @@ impl Forecaster for Ensemble {
             prices: self.prices.clone(),
             tiers: self.tiers.clone(),
             experts: self.experts.clone(),
-            stock: self.stock.clone(),
+            stocks: self.stocks.clone(),
             scores: Cache::new(self.scores.lock().copy(copied)),
             ..*self
         }))
@@ -509,8 +518,10 @@ mod tests {
     use crate::record::{BucketTick, Tick, TierArrivals};
     use base::tier::Tier;
 
+    const UNNEEDED: [i64; 2] = [600; 2];
+
     fn ensemble(objective: Objective) -> Ensemble {
-        Ensemble::new(&sample::catalog(), (sample::LEAD, 600), &Ladder::default(), objective)
+        Ensemble::new(&sample::catalog(), (sample::LEAD, &UNNEEDED), &Ladder::default(), objective)
     }
 
     fn learnt(objective: Objective) -> BucketOutlook {
@@ -570,7 +581,8 @@ mod tests {
     fn a_ladder_holds_until_the_history_suffices() {
         let ladder = Ladder { nodes_to_replicas: vec![(0, 7)], ..Ladder::default() };
         let catalog = sample::catalog();
-        let new = || Ensemble::new(&catalog, (sample::LEAD, 600), &ladder, Objective::default());
+        let new =
+            || Ensemble::new(&catalog, (sample::LEAD, &UNNEEDED), &ladder, Objective::default());
         let mut history = History::new(&catalog);
         let mut held = |ensemble: &mut Ensemble, minute: i64| {
             let bucket = BucketTick { demand: 1, demand_max: 1, ..BucketTick::default() };
@@ -621,7 +633,7 @@ mod tests {
         let new = || -> Learners {
             let model = Onnx::patient(ModelSource::Pretrained, &catalog, sample::LEAD);
             let (ladder, objective) = (Ladder::default(), Objective::default());
-            let ensemble = Ensemble::new(&catalog, (sample::LEAD, 600), &ladder, objective);
+            let ensemble = Ensemble::new(&catalog, (sample::LEAD, &UNNEEDED), &ladder, objective);
             Learners::new(Box::new(ensemble.with_model(model)), &catalog)
         };
         let (mut prompt, mut late) = (new(), new());
@@ -657,7 +669,7 @@ mod tests {
         let catalog = testkit::catalog([("a", 8_000, 1.0), ("b", 8_000, 10.0)]);
         let ladder = Ladder::default();
         let mut ensemble =
-            Ensemble::new(&catalog, (sample::LEAD, 600), &ladder, Objective::default());
+            Ensemble::new(&catalog, (sample::LEAD, &UNNEEDED), &ladder, Objective::default());
         taught(&mut ensemble, &catalog, 1);
         let mut history = History::new(&catalog);
         history.record(sample::tick(3 * 1_440, vec![BucketTick::default(); catalog.len()]));
@@ -667,7 +679,7 @@ mod tests {
         let scored = Scored { judges, panel: 0 };
         let forecast = |(_, method): &(_, Box<dyn Forecaster>)| method.forecast(&history, now);
         let all: Vec<Outlook> = ensemble.methods.iter().map(forecast).collect();
-        for bucket in 0..catalog.len() {
+        for (bucket, judge) in judges.iter().flatten().enumerate() {
             let mut wants = ensemble.wants(&all, bucket);
             for (want, expert) in wants.iter_mut().zip(&ensemble.experts) {
                 *want = want.filter(|_| ensemble.has_weight(scored, expert.method));
@@ -675,7 +687,7 @@ mod tests {
             let mut skipped = 0;
             // No expert follows the method of the cold start.
             for preferred in COLD_START + 1..ensemble.methods.len() {
-                let mut shares = judges[bucket].as_ref().unwrap().shares(0).0.to_vec();
+                let mut shares = judge.shares(0).0.to_vec();
                 let experts = ensemble.experts.iter().zip(&mut shares);
                 for (_, share) in experts.filter(|(expert, _)| expert.method == preferred) {
                     *share += 1.0;
@@ -733,7 +745,7 @@ mod tests {
         let catalog = testkit::catalog([("cheap", 8_000, 0.1), ("dear", 8_000, 144.0)]);
         let objective = Objective::WaitCost(6.0);
         let mut ensemble =
-            Ensemble::new(&catalog, (sample::LEAD, 600), &Ladder::default(), objective);
+            Ensemble::new(&catalog, (sample::LEAD, &UNNEEDED), &Ladder::default(), objective);
         let outlook = taught(&mut ensemble, &catalog, 0);
         assert_eq!([0, 1].map(|id: usize| outlook[id].headroom(0.5)), [1, 0]);
     }
@@ -746,7 +758,7 @@ mod tests {
         let held = |level| {
             let objective = Objective::Quantile(level);
             let mut ensemble =
-                Ensemble::new(&catalog, (sample::LEAD, 600), &Ladder::default(), objective);
+                Ensemble::new(&catalog, (sample::LEAD, &UNNEEDED), &Ladder::default(), objective);
             let outlook = taught_after(&mut ensemble, &catalog, 1, |tick| {
                 if !tick.first_seen.is_empty() {
                     tick.first_seen.push((1, testkit::shape(testkit::cpus(16_000))));
