@@ -144,8 +144,8 @@ impl Control {
     }
 
     /// Takes over the stabilisers of the control that this one replaces, what stands in place of
-    /// spot instances, and the sizes of warm pools, by the names of the buckets. For the same buckets, it also takes over the
-    /// observations since the last tick.
+    /// spot instances, and the sizes of warm pools, by the names of the buckets. For the same
+    /// buckets, it also takes over the observations since the last tick.
     pub fn succeed(&mut self, predecessor: &Self) {
         self.recorder.succeed(&predecessor.recorder);
         self.fallback = predecessor.fallback.renumbered(&predecessor.catalog, &self.catalog);

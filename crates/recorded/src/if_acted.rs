@@ -78,7 +78,7 @@ pub struct IfActed {
     acting: Figures,
     /// The most instances of the policy's warm pools, and the figures with these pools, too. `None`
     /// for a policy without them.
-    with_pools: Option<(u64, Figures)>,
+    with_pools: Option<(Option<u64>, Figures)>,
     /// The cost of waiting, idling and launching under the policy, divided by that with the
     /// autoscaler alone. `None` if the latter is 0.
     cost: Option<Ratio>,
@@ -86,7 +86,8 @@ pub struct IfActed {
 
 impl IfActed {
     /// Simulates the recorded pods with the autoscaler alone, and then under a policy of these
-    /// settings that begins without a history, and with warm pools if it has them. Returns `None` once `is_cancelled` holds.
+    /// settings that begins without a history, and with warm pools if it has them. Returns `None`
+    /// once `is_cancelled` holds.
     ///
     /// # Errors
     /// The settings do not suit the recorded launch latency.
@@ -170,9 +171,10 @@ impl fmt::Display for IfActed {
             acting.dollars, alone.dollars,
         )?;
         if let Some((most, figures)) = with_pools {
+            let most = most.map_or(String::new(), |most| format!(" of up to {most} instances"));
             write!(
                 f,
-                "With warm pools of up to {most} instances, the pods would have waited {:.1} hours, and nodes and pools would have cost ${:.2}. ",
+                "With warm pools{most}, the pods would have waited {:.1} hours, and nodes and pools would have cost ${:.2}. ",
                 figures.pending_pod_hours, figures.dollars,
             )?;
         }
@@ -235,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_policy_with_warm_pools_is_also_simulated_with_them() {
-        let settings = SimulationSettings { warm_max: 3, ..SimulationSettings::default() };
+        let settings = SimulationSettings { warm_max: Some(3), ..SimulationSettings::default() };
         let ensemble: NamedPolicy = "ensemble".parse().unwrap();
         let simulated = IfActed::simulate(&recorded(4), (ensemble, true), &settings, &|| false);
         let simulated = simulated.unwrap().unwrap();

@@ -88,8 +88,8 @@ pub struct SimulationSettings {
     /// The price of a stopped instance of a warm pool, as a share of the price of a running one, in
     /// [0, 1]: its disk.
     pub warm_share: f64,
-    /// The most instances in the warm pools whose sizes are decided.
-    pub warm_max: u64,
+    /// The most instances in the warm pools whose sizes are decided. No limit when absent.
+    pub warm_max: Option<u64>,
     /// The jobs that tolerate interruption, so that spot buckets admit them.
     pub spot_for: SpotFor,
     /// How often spot instances are interrupted.
@@ -144,7 +144,7 @@ impl Default for SimulationSettings {
             launch_failure_share: 0.0,
             warm_start: Span::seconds(75),
             warm_share: control::WARM_SHARE,
-            warm_max: u64::MAX,
+            warm_max: None,
             spot_for: SpotFor::None,
             interruptions: Interruptions::default(),
             tiers: Tiers::default(),

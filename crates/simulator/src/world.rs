@@ -657,7 +657,7 @@ impl<'a> Simulation<'a> {
             self.fill(now);
         }
         if let Some(wanted) = turn.as_ref().and_then(|turn| turn.warm_pools.clone()) {
-            let most = self.world.settings.warm_max;
+            let most = self.world.settings.warm_max.unwrap_or(u64::MAX);
             let number = |sizes: &[u64]| sizes.iter().fold(0, |sum: u64, n| sum.saturating_add(*n));
             self.want_warm(&cut(wanted, |sizes| number(sizes) <= most), now);
         }

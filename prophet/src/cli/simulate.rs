@@ -105,6 +105,9 @@ pub(super) struct Args {
     /// price of a running one, such as 2% or 0.02 [default: 2%]
     #[arg(long, value_name = "SHARE", value_parser = warm_share)]
     warm_share: Option<f64>,
+    /// The most instances in the warm pools of ensemble+warm-pool, all together [default: no limit]
+    #[arg(long, value_name = "N")]
+    warm_max: Option<u64>,
     /// The jobs that tolerate interruption, so that spot instance types admit them: all, none or a
     /// share of the jobs; jobs of which the log has it are added [default: none]
     #[arg(long, value_name = "JOBS")]
@@ -194,6 +197,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         set(&mut settings.launch_failure_share, args.launch_failure_share);
         set(&mut settings.warm_start, args.warm_start);
         set(&mut settings.warm_share, args.warm_share);
+        settings.warm_max = args.warm_max.or(settings.warm_max);
         set(&mut settings.spot_for, args.spot_for);
         set(&mut settings.interruptions.per_hour, args.interruptions_per_hour);
         if !args.tiers.is_empty() {

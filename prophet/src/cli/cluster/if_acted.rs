@@ -41,7 +41,7 @@ fn settings(of: ActingPolicy) -> SimulationSettings {
         // The history replaces it once it has launches.
         launch_latency: LaunchLatency::Constant(seconds(of.launch_seconds)),
         scale_down_unneeded_time: seconds(of.unneeded_seconds),
-        warm_max: of.warm_pool_max.unwrap_or(u64::MAX),
+        warm_max: of.warm_pool_max,
         ..SimulationSettings::default()
     }
 }

@@ -16,9 +16,9 @@
 //! prices.rs       the prices of instance types
 //! ```
 //!
-//! Only `warm_pools.rs` changes anything in AWS. A group that cannot be used is reported as a [`GroupProblem`]
-//! and does not affect other groups. A failed call is an [`AwsError`], after which the caller keeps
-//! the groups of the last successful refresh.
+//! Only `warm_pools.rs` changes anything in AWS. A group that cannot be used is reported as a
+//! [`GroupProblem`] and does not affect other groups. A failed call is an [`AwsError`], after which
+//! the caller keeps the groups of the last successful refresh.
 
 mod activities;
 mod calls;

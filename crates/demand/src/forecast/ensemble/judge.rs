@@ -15,7 +15,8 @@ pub(super) struct Judge {
     /// One shadow stock per expert, in the order of the experts.
     pub(super) shadows: Vec<Shadow>,
     /// One panel for the price of the objective, or, with a service level as the objective, one
-    /// panel per price of [`LEVEL_RATIOS`], the same in all buckets.
+    /// panel per price of [`LEVEL_RATIOS`], the same in all buckets, and one per expert that is
+    /// held alone.
     panels: Vec<Panel>,
     lead: Lead,
     /// The price of an instance-hour, in dollars.
@@ -128,7 +129,8 @@ impl Shadow {
 }
 
 impl Judge {
-    /// Starts to score experts. `priors` has the weight of each before the first tick. A shadow
+    /// Starts to score experts. `priors` has the weight of each before the first tick. With a
+    /// service level as the objective, an expert with the weight 0 is a panel of its own. A shadow
     /// begins with a copy of `stock`. The prices are those of a pending pod-hour and of an
     /// instance-hour, in dollars.
     pub(super) fn new(
@@ -138,15 +140,25 @@ impl Judge {
         objective: Objective,
         (wait, idle): (f64, f64),
     ) -> Self {
-        let panel = |wait| Panel {
+        let panel_of = |wait, priors: &[f64]| Panel {
             wait,
             weights: FixedShare::new(priors, lead.tick_seconds),
             shadow: Shadow::new(stock.clone()),
         };
+        let panel = |wait| panel_of(wait, priors);
         let panels = match objective {
             Objective::WaitCost(_) | Objective::WaitRatio(_) => vec![panel(wait)],
             Objective::Quantile(_) => {
-                LEVEL_RATIOS.map(|ratio| panel(ratio / Objective::WAIT_RATIO * wait)).into()
+                let price = |ratio: f64| ratio / Objective::WAIT_RATIO * wait;
+                let weighed = LEVEL_RATIOS.map(|ratio| panel(price(ratio)));
+                let dearest = price(LEVEL_RATIOS[LEVEL_RATIOS.len() - 1]);
+                let alone = (0..priors.len()).filter(|expert| priors[*expert] == 0.0);
+                let alone = alone.map(|expert| {
+                    let mut only = vec![0.0; priors.len()];
+                    only[expert] = 1.0;
+                    panel_of(dearest, &only)
+                });
+                weighed.into_iter().chain(alone).collect()
             }
         };
         Self {
@@ -208,41 +220,44 @@ impl Judge {
     }
 }
 
-/// What a panel achieved in all buckets together.
-#[derive(Clone, Copy, Debug, Default)]
-struct Achieved {
-    pods: f64,
-    waited: f64,
-    idled: f64,
-}
-
-impl Achieved {
-    /// The share of pods that waited for no node, 0 to 1; 1 before the first pod.
-    fn level(&self) -> f64 {
-        if self.pods > 0.0 { (1.0 - self.waited / self.pods).max(0.0) } else { 1.0 }
-    }
-}
-
-/// Returns the panel that reaches a level over the pods of all buckets together and pays the least
-/// for nodes without need, or, if no panel reaches it, the panel that comes closest.
+/// Returns the panel that holds in each bucket, so that a level is reached over the pods of all
+/// buckets together and the least is paid for nodes without need; or, if no choice reaches the
+/// level, the panels with the fewest pods that waited. 0 for a bucket without a judge.
 ///
-/// The price of waiting of a panel is the same in all buckets, so a bucket whose nodes hide more
-/// waiting for a dollar gets more of them.
-pub(super) fn leanest<'a>(judges: impl Iterator<Item = &'a Judge>, level: f64) -> usize {
-    let mut panels: Vec<Achieved> = Vec::new();
-    for judge in judges {
-        panels.resize(judge.panels.len(), Achieved::default());
-        for (sum, Panel { shadow, .. }) in panels.iter_mut().zip(&judge.panels) {
-            sum.pods += shadow.pods;
-            sum.waited += shadow.waited;
-            sum.idled += shadow.idled;
-        }
+/// A pod that waited has one price in all buckets, and each bucket has the panel with the least sum
+/// of that price and of its nodes without need. So a bucket whose nodes hide more pods for a dollar
+/// gets more of them. The price is the lowest at which the level is reached.
+pub(super) fn leanest(judges: &[Option<Judge>], level: f64) -> Vec<usize> {
+    let cheapest = |judge: &Judge, price: f64| {
+        let cost = |panel: &Panel| panel.shadow.idled + price * panel.shadow.waited;
+        let costs = judge.panels.iter().map(cost).enumerate();
+        costs.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(0, |(at, _)| at)
+    };
+    let at = |price: f64| -> Vec<usize> {
+        let panel =
+            |judge: &Option<Judge>| judge.as_ref().map_or(0, |judge| cheapest(judge, price));
+        judges.iter().map(panel).collect()
+    };
+    let reached = |panels: &[usize]| {
+        let held = judges.iter().zip(panels);
+        let held = held.filter_map(|(judge, panel)| Some(&judge.as_ref()?.panels[*panel].shadow));
+        let (pods, waited) = held.fold((0.0, 0.0), |(pods, waited), shadow| {
+            (pods + shadow.pods, waited + shadow.waited)
+        });
+        waited <= (1.0 - level) * pods
+    };
+    let (mut low, mut high) = PRICES_OF_A_WAIT;
+    for _ in 0..PRICE_STEPS {
+        let middle = (low * high).sqrt();
+        if reached(&at(middle)) { high = middle } else { low = middle }
     }
-    let reach = panels.iter().map(Achieved::level).fold(0.0, f64::max).min(level);
-    let reaching = panels.iter().enumerate().filter(|(_, panel)| panel.level() >= reach);
-    let leanest = reaching.min_by(|(_, a), (_, b)| a.idled.total_cmp(&b.idled));
-    leanest.map_or(0, |(at, _)| at)
+    at(high)
 }
+
+/// The lowest and the highest price of a pod that waited, in dollars, and the steps of the search
+/// between them. Each halves the logarithm of the ratio of both, so the result is within 1 %.
+const PRICES_OF_A_WAIT: (f64, f64) = (1e-6, 1e9);
+const PRICE_STEPS: usize = 12;
 
 #[cfg(test)]
 mod tests {
@@ -270,7 +285,9 @@ mod tests {
         let held = |level| {
             let wants = [Some(0), Some(1), Some(9), None];
             let judge = judge(level, &wants);
-            let panel = leanest([&judge].into_iter(), level);
+            let judges = [Some(judge)];
+            let panel = leanest(&judges, level)[0];
+            let judge = judges[0].as_ref().unwrap();
             carrying(&wants, judge.shares(panel).0).and_then(|expert| wants[expert])
         };
         assert_eq!((held(0.99), held(0.01)), (Some(1), Some(0)));

@@ -13,10 +13,11 @@
 //! where they can change the median or the carrier (`median.rs`).
 //!
 //! With a service level as the objective, the price of waiting is not given but chosen. At each of
-//! several prices, a panel weights the experts, and a shadow stock follows the panel's median. The
-//! panel that pays the least for nodes without need holds among those in whose shadow stocks enough
-//! pods waited for no node, over all buckets together. So a level is reached where that is cheap,
-//! and not in each bucket. The share of pods that is enough is corrected by the pods of the cluster
+//! several prices, a panel weights the experts, and a shadow stock follows the panel's median. Some
+//! constants are panels, too, so that a level is hardly dearer than with a constant. Each bucket
+//! has the panel that is the cheapest at one price of a pod that waited, the lowest at which enough
+//! pods of all buckets together waited for no node. So a level is reached where that is cheap, and
+//! not in each bucket. The share of pods that is enough is corrected by the pods of the cluster
 //! that waited (`feedback.rs`).
 //!
 //! A model is one method among others. An expert without a forecast, because its model is faulty or
@@ -99,9 +100,14 @@ struct Expert {
     /// The quantile that is held, between 0 and 1; `None` for a point forecast, which is held
     /// whole.
     quantile: Option<f64>,
-    /// The weight before the first tick, relative to that of the other experts.
+    /// The weight before the first tick, relative to that of the other experts, or
+    /// [`HELD_ALONE`].
     prior: f64,
 }
+
+/// The weight of an expert that no other one is weighed against: for a service level, it is a panel
+/// of its own.
+const HELD_ALONE: f64 = 0.0;
 
 /// The place of `increments` among the methods. It has a rule of thumb for a short history, so the
 /// ensemble returns its outlook until the history suffices. Later, no expert follows it, because it
@@ -188,9 +194,8 @@ impl Ensemble {
             ensemble.methods.push((name, Box::new(Burst::new(seconds, most))));
         }
         if let Objective::Quantile(_) = objective {
-            let each = quantiles.len() as f64 / LEVEL_CONSTANTS.len() as f64;
             for (name, nodes) in LEVEL_CONSTANTS {
-                ensemble.add(ensemble.methods.len(), [None].into_iter(), each);
+                ensemble.add(ensemble.methods.len(), [None].into_iter(), HELD_ALONE);
                 ensemble.methods.push((name, Box::new(Constant(nodes))));
             }
         }
@@ -302,11 +307,12 @@ impl Ensemble {
 
     /// Whether the experts of a method have together at least `WEIGHT_MIN` in some bucket. The
     /// method of the cold start always counts.
-    fn has_weight(&self, Scored { judges, panel }: Scored<'_>, method: usize) -> bool {
+    fn has_weight(&self, Scored { judges, panels }: Scored<'_>, method: usize) -> bool {
         method == COLD_START
             || (method == LADDER && self.ladder_first)
-            || judges.iter().flatten().any(|judge| {
-                let experts = self.experts.iter().zip(judge.shares(panel).0);
+            || judges.iter().zip(panels).any(|(judge, panel)| {
+                let Some(judge) = judge else { return false };
+                let experts = self.experts.iter().zip(judge.shares(*panel).0);
                 experts
                     .filter(|(expert, _)| expert.method == method)
                     .map(|(_, share)| share)
@@ -322,7 +328,7 @@ impl Ensemble {
 
     /// Returns the outlook of a bucket. Computes only those of `outlooks` that it needs.
     fn bucket(&self, outlooks: &Outlooks<'_>, bucket: BucketId) -> Option<BucketOutlook> {
-        let Scored { judges, panel } = outlooks.scored;
+        let Scored { judges, panels } = outlooks.scored;
         let cold = &outlooks.of(COLD_START)?.buckets[bucket];
         if cold.reason == Reason::TooLittleHistory && self.ladder_first {
             let BucketOutlook { new_nodes, .. } = outlooks.of(LADDER)?.buckets[bucket].clone();
@@ -332,7 +338,7 @@ impl Ensemble {
         else {
             return Some(cold.clone());
         };
-        let (shares, wait) = judge.shares(panel);
+        let (shares, wait) = judge.shares(panels[bucket]);
         let carrying = self.carrier_of(outlooks, bucket, shares)?;
         let Expert { method, quantile, .. } = self.experts[carrying];
         let BucketOutlook { new_nodes, reason, .. } = outlooks.of(method)?.buckets[bucket].clone();
@@ -383,11 +389,11 @@ impl Ensemble {
     }
 }
 
-/// The judges, and the panel that holds.
+/// The judges of the buckets, and the panel that holds in each.
 #[derive(Clone, Copy)]
 struct Scored<'a> {
     judges: &'a [Option<Judge>],
-    panel: usize,
+    panels: &'a [usize],
 }
 
 /// The outlooks of the methods of an ensemble at one moment, each computed when it is read.
@@ -460,7 +466,8 @@ impl Forecaster for Ensemble {
 
     fn forecast(&self, history: &History, now: &Present<'_>) -> Outlook {
         let scores = self.scores();
-        let held = Scored { judges: &scores.judges, panel: scores.panel(self.objective) };
+        let panels = scores.panels(self.objective);
+        let held = Scored { judges: &scores.judges, panels: &panels };
         let cells = vec![OnceCell::new(); self.model_at() + 1];
         let outlooks = Outlooks { ensemble: self, scored: held, history, now, cells };
         let bucket = |id| self.bucket(&outlooks, id).unwrap_or_else(BucketOutlook::nothing);
@@ -481,7 +488,7 @@ impl Forecaster for Ensemble {
             let method = self.name(expert.method);
             expert.quantile.map_or_else(|| method.into(), |q| format!("{method}:{q}"))
         };
-        let shares = judge.shares(scores.panel(self.objective)).0;
+        let shares = judge.shares(scores.panels(self.objective)[bucket]).0;
         let named = self.experts.iter().map(name).zip(shares.iter().copied());
         let mut named: Vec<(String, f64)> = named.collect();
         named.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -676,7 +683,8 @@ mod tests {
         let demand = Demand { present: vec![1; catalog.len()], ..Demand::default() };
         let now = &Present::at_tick(history.last().unwrap().time, &demand);
         let judges = &ensemble.scores().judges;
-        let scored = Scored { judges, panel: 0 };
+        let panels = vec![0; judges.len()];
+        let scored = Scored { judges, panels: &panels };
         let forecast = |(_, method): &(_, Box<dyn Forecaster>)| method.forecast(&history, now);
         let all: Vec<Outlook> = ensemble.methods.iter().map(forecast).collect();
         for (bucket, judge) in judges.iter().flatten().enumerate() {

@@ -55,13 +55,11 @@ impl Scores {
         Self { judges: vec![None; buckets], feedback: Feedback::default(), ticks: Vec::new() }
     }
 
-    /// The panel that holds in all buckets.
-    pub(super) fn panel(&self, objective: Objective) -> usize {
+    /// The panel that holds in each bucket.
+    pub(super) fn panels(&self, objective: Objective) -> Vec<usize> {
         match objective {
-            Objective::WaitCost(_) | Objective::WaitRatio(_) => 0,
-            Objective::Quantile(level) => {
-                leanest(self.judges.iter().flatten(), self.feedback.ask(level))
-            }
+            Objective::WaitCost(_) | Objective::WaitRatio(_) => vec![0; self.judges.len()],
+            Objective::Quantile(level) => leanest(&self.judges, self.feedback.ask(level)),
         }
     }
 

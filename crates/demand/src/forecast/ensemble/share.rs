@@ -27,7 +27,8 @@ pub(super) struct FixedShare {
 }
 
 impl FixedShare {
-    /// Starts with weights in the ratio of `priors`, which are positive.
+    /// Starts with weights in the ratio of `priors`, of which one is positive at least. An expert
+    /// with the prior 0 never gets weight.
     pub(super) fn new(priors: &[f64], tick_seconds: i64) -> Self {
         let (tick, sum) = (tick_seconds as f64, priors.iter().sum::<f64>());
         let priors: Vec<f64> = priors.iter().map(|prior| prior / sum).collect();
@@ -49,7 +50,8 @@ impl FixedShare {
     /// Learns from a tick: its cost with each expert, or `None` where an expert had no forecast.
     pub(super) fn learn(&mut self, losses: &[Option<f64>]) {
         let observed = || {
-            self.weights.iter().zip(losses).filter_map(|(weight, loss)| Some((*weight, (*loss)?)))
+            let weighed = self.weights.iter().zip(losses).filter(|(weight, _)| **weight > 0.0);
+            weighed.filter_map(|(weight, loss)| Some((*weight, (*loss)?)))
         };
         let (weight, sum) = observed()
             .fold((0.0, 0.0), |(all, sum), (weight, loss)| (all + weight, sum + weight * loss));
@@ -65,7 +67,8 @@ impl FixedShare {
         let least = observed().map(|(_, loss)| loss).fold(f64::INFINITY, f64::min);
         let factor = |loss: f64| (-ETA * (loss - least) / a_day).exp();
         let together = observed().map(|(weight, loss)| weight * factor(loss)).sum::<f64>() / weight;
-        for (weight, loss) in self.weights.iter_mut().zip(losses) {
+        let weighed = self.weights.iter_mut().zip(losses).filter(|(weight, _)| **weight > 0.0);
+        for (weight, loss) in weighed {
             *weight *= loss.map_or(together, factor);
         }
         let sum: f64 = self.weights.iter().sum();
