@@ -416,8 +416,8 @@ async fn the_catalog_makes_exactly_the_calls_that_the_documented_policy_allows()
     assert_eq!(of_prices, ["pricing:GetProducts", "ec2:DescribeSpotPriceHistory"]);
     let group = first.groups.iter().find(|group| group.may_have_warm_pool).unwrap();
     let none = StandingPools::default();
-    for wanted in [wanted(&[(&group.name, 1)]), WantedPools::default()] {
-        let standing = catalog.follow_pools(Some(&wanted), &none).await;
+    for wanted in [wanted(&[(&group.name, 1)]), wanted(&[])] {
+        let standing = catalog.follow_pools(Some(&wanted), &|| true, &none).await;
         assert!(standing.faults.is_empty(), "{:?}", standing.faults);
     }
     let of_pools = proxy.take_seen();
@@ -613,9 +613,15 @@ async fn a_pod_takes_region_endpoint_and_role_from_its_environment() {
 
 /// What the policy `one` wants of each group: a pool of this size.
 fn wanted(pools: &[(&str, u64)]) -> WantedPools {
-    let pool = |size| WantedPool { policy: "one".into(), size, state: WarmPoolState::Stopped };
+    let pool = |size| WantedPool {
+        namespace: "prophet".into(),
+        policy: "one".into(),
+        size,
+        state: WarmPoolState::Stopped,
+    };
     let pools = pools.iter().map(|(name, size)| ((*name).to_owned(), pool(*size)));
-    WantedPools { pools: pools.collect(), kept: BTreeSet::new() }
+    let namespaces = ["prophet".to_owned()].into();
+    WantedPools { pools: pools.collect(), namespaces, ..WantedPools::default() }
 }
 
 /// The pool of each group: its minimum, its maximum, its state, and the tag of the group.
@@ -655,19 +661,20 @@ async fn warm_pools_are_set_and_restored_as_they_were() {
 
     // As long as nothing is decided, nothing changes.
     let none = StandingPools::default();
-    assert_eq!(catalog.follow_pools(None, &none).await, none);
+    assert_eq!(catalog.follow_pools(None, &|| true, &none).await, none);
     assert_eq!(pools(&moto).await, ["theirs 1/-1 Running no tag"]);
 
-    let standing = catalog.follow_pools(Some(&wanted(&[("bare", 2), ("theirs", 3)])), &none).await;
+    let standing =
+        catalog.follow_pools(Some(&wanted(&[("bare", 2), ("theirs", 3)])), &|| true, &none).await;
     assert_eq!(
         pools(&moto).await,
         [
-            "bare 2/2 Stopped policy=one before=none",
-            "theirs 3/3 Stopped policy=one before=1:-1:Running:terminate",
+            "bare 2/2 Stopped policy=prophet/one before=none",
+            "theirs 3/3 Stopped policy=prophet/one before=1:-1:Running:terminate",
         ]
     );
-    let pool = StandingPool { policy: "one".into(), prepared: 2, preparing: 1 };
-    let expected = [("bare".to_owned(), pool.clone()), ("theirs".to_owned(), pool)];
+    let pool = |size| StandingPool { policy: "one".into(), size, prepared: 2, preparing: 1 };
+    let expected = [("bare".to_owned(), pool(2)), ("theirs".to_owned(), pool(3))];
     assert_eq!(standing.pools, expected.into());
     assert_eq!(standing.instances.keys().collect::<Vec<_>>(), ["i-0", "i-1", "i-2"]);
     assert_eq!((standing.faults.len(), standing.of_policy("one")), (0, 6));
@@ -675,18 +682,19 @@ async fn warm_pools_are_set_and_restored_as_they_were() {
     // A pool that is as it is wanted is only read.
     catalog.node_groups().await.unwrap();
     proxy.take_seen();
-    let same = catalog.follow_pools(Some(&wanted(&[("bare", 2), ("theirs", 3)])), &none).await;
+    let same =
+        catalog.follow_pools(Some(&wanted(&[("bare", 2), ("theirs", 3)])), &|| true, &none).await;
     assert!(same.is_like(&standing));
     assert_eq!(proxy.take_seen(), ["autoscaling:DescribeWarmPool"; 2]);
 
     // Pools of policies that decide nothing stay. Those that no policy wants are restored, also by
     // a process that did not set them.
-    let kept = WantedPools { kept: ["one".to_owned()].into(), ..WantedPools::default() };
-    catalog.follow_pools(Some(&kept), &standing).await;
+    let kept = WantedPools { kept: ["one".to_owned()].into(), ..wanted(&[]) };
+    catalog.follow_pools(Some(&kept), &|| true, &standing).await;
     assert_eq!(pools(&moto).await.len(), 2);
     let mut other = self::catalog(proxy.endpoint()).await;
     other.node_groups().await.unwrap();
-    let left = other.follow_pools(Some(&WantedPools::default()), &none).await;
+    let left = other.follow_pools(Some(&wanted(&[])), &|| true, &none).await;
     assert_eq!((left.pools.len(), left.faults.len()), (0, 0));
     assert_eq!(pools(&moto).await, ["theirs 1/-1 Running no tag"]);
 }
@@ -702,7 +710,8 @@ async fn a_warm_pool_that_may_not_be_set_is_reported() {
         let mut catalog = catalog(proxy.endpoint()).await;
         catalog.node_groups().await.unwrap();
         let wanted = wanted(&[("bare", 2)]);
-        let standing = catalog.follow_pools(Some(&wanted), &StandingPools::default()).await;
+        let standing =
+            catalog.follow_pools(Some(&wanted), &|| true, &StandingPools::default()).await;
         let fault = &standing.faults["bare"];
         assert!(fault.contains(action) && fault.contains("not authorized"), "{fault}");
         // Without the tag, nothing could be restored, so no pool is set.

@@ -421,7 +421,8 @@ impl Controller {
         let (mut taken, mut left) = (BTreeSet::new(), self.config.allowed.ceiling);
         let mut outcomes = Vec::new();
         let mut named = BTreeSet::new();
-        let mut wanted_pools = WantedPools::default();
+        let namespaces = self.config.scope.namespaces.iter().cloned().collect();
+        let mut wanted_pools = WantedPools { namespaces, ..WantedPools::default() };
         for (key, policy) in policies {
             self.health.beat();
             let run = self.runs.entry(key.clone()).or_default();
@@ -446,20 +447,17 @@ impl Controller {
             };
             let span = tracing::info_span!("turn", policy = %key);
             let input = TurnInput::new(&key, &policy, &context, now, writes);
-            let outcome = run.turn(&input).instrument(span.clone()).await;
+            let mut outcome = run.turn(&input).instrument(span.clone()).await;
             let buckets = outcome.offers.iter().flat_map(|offers| offers.catalog.buckets());
             named.extend(buckets.flat_map(|bucket| named_parts(&bucket.name)));
             let (mode, uid) = (input.mode(), input.owner.uid.clone());
+            let pools = groups.warm_pools().of_policy(&uid);
+            outcome.warm_pools.held = outcome.warm_pools.held.max(pools);
             // The placeholders of an invalid policy stand, unless its mode is `Observe`.
             if mode == Mode::Act {
                 taken.extend(outcome.groups());
-                let (mut held, hourly) = outcome.holds();
-                if let Some(pools) = &outcome.warm_pools.wanted {
-                    wanted_pools.pools.extend(pools.clone());
-                } else {
-                    held = held.saturating_add(groups.warm_pools().of_policy(&uid));
-                    wanted_pools.kept.insert(uid);
-                }
+                wanted_pools.add(&uid, outcome.groups(), outcome.warm_pools.wanted.as_ref());
+                let (held, hourly) = outcome.holds();
                 left = left.less(held, hourly);
             }
             let shown = (policy.spec.mode, policy.spec.tick_seconds());

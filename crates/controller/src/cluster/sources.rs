@@ -54,8 +54,8 @@ pub(super) fn follow_groups(
             let closed_before = groups.closed.clone();
             groups.refresh(&mut source, &placement_group_label).await;
             let pools_before = groups.warm_pools.clone();
-            let wanted = wanted_pools.borrow().clone().filter(|_| leadership.leads());
-            groups.follow_pools(&mut source, wanted.as_ref()).await;
+            let wanted = wanted_pools.borrow().clone();
+            groups.follow_pools(&mut source, wanted.as_ref(), &leadership).await;
             let first = !std::mem::replace(&mut groups.tried, true);
             if let Some(error) = &groups.failing {
                 tracing::warn!(error, "catalog not refreshed");
@@ -146,16 +146,22 @@ impl Groups {
 
     /// Sets the warm pools that are wanted, and restores those that no policy wants any more. Does
     /// nothing for other sources than AWS, and while the groups cannot be read.
-    async fn follow_pools(&mut self, source: &mut GroupSource, wanted: Option<&WantedPools>) {
+    async fn follow_pools(
+        &mut self,
+        source: &mut GroupSource,
+        wanted: Option<&WantedPools>,
+        leadership: &Arc<Leadership>,
+    ) {
         match source {
             #[cfg(feature = "aws")]
             GroupSource::Aws(aws) if self.failing.is_none() => {
-                self.warm_pools = aws.follow_pools(wanted, &self.warm_pools).await;
+                let leads = || leadership.leads();
+                self.warm_pools = aws.follow_pools(wanted, &leads, &self.warm_pools).await;
                 for (group, fault) in &self.warm_pools.faults {
                     tracing::warn!(group, fault, "warm pool not as it is wanted");
                 }
             }
-            _ => _ = wanted,
+            _ => _ = (wanted, leadership),
         }
     }
 

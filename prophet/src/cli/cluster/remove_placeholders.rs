@@ -13,7 +13,7 @@ const EXAMPLES: &str = "\
 Examples:
   prophet remove-placeholders --namespace prophet
   prophet remove-placeholders --namespace prophet,batch --leader-elect-namespace prophet
-  prophet remove-placeholders --node-group-auto-discovery asg:tag=k8s.io/cluster-autoscaler/enabled
+  prophet remove-placeholders --node-group-auto-discovery asg:tag=k8s.io/cluster-autoscaler/CLUSTER
 
 The command takes the Lease of the controller first, so that a controller with --leader-elect that
 still runs does not create the placeholders again at once. Policies stay, so stop the controller
@@ -45,7 +45,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         let lease_namespace = lease_namespace.unwrap_or_else(|| client.default_namespace());
         let election = Election::new(client.clone(), lease_namespace, "remove-placeholders");
         let leadership = election.seize().await.context("failed to take the Lease")?;
-        for namespace in &args.namespaces.or_default(&client).await? {
+        let namespaces = args.namespaces.or_default(&client).await?;
+        for namespace in &namespaces {
             let current = Arc::clone(&leadership);
             let may_write = Arc::new(move || current.leads());
             let actuator = controller::actuate::Actuator::new(client.clone(), namespace, may_write);
@@ -61,27 +62,33 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         }
         #[cfg(feature = "aws")]
         if let Some(discovery) = args.node_group_auto_discovery {
-            restore_pools(discovery).await?;
+            let leads = || leadership.leads();
+            restore_pools(discovery, namespaces, &leads).await?;
         }
         Ok(())
     })
 }
 
-/// Restores the warm pools of groups as they were before a policy sized them.
+/// Restores the warm pools of groups as they were before a policy of these namespaces sized them.
 #[cfg(feature = "aws")]
-async fn restore_pools(discovery: controller::catalog::aws::Discovery) -> anyhow::Result<()> {
+async fn restore_pools(
+    discovery: controller::catalog::aws::Discovery,
+    namespaces: Vec<String>,
+    may_write: &(dyn Fn() -> bool + Sync),
+) -> anyhow::Result<()> {
     use controller::catalog::aws::{AwsCatalog, DEADLINE, clients};
     use controller::catalog::{StandingPools, WantedPools};
 
     let mut groups = AwsCatalog::new(clients(None, None).await, discovery, DEADLINE);
     if let Err(error) = groups.node_groups().await {
-        // An installation without warm pools may have no credentials here.
+        // An installation without warm pools may have no credentials here. The pools are known
+        // even if a later call failed.
         let error = anyhow::Error::from(error);
-        eprintln!("note: warm pools, if there are any, are not restored: {error:#}");
-        return Ok(());
+        eprintln!("note: warm pools that were not read are not restored: {error:#}");
     }
-    let none = (WantedPools::default(), StandingPools::default());
-    let pools = groups.follow_pools(Some(&none.0), &none.1).await;
+    let namespaces = namespaces.into_iter().collect();
+    let wanted = WantedPools { namespaces, ..WantedPools::default() };
+    let pools = groups.follow_pools(Some(&wanted), may_write, &StandingPools::default()).await;
     let faults = pools.faults.iter().map(|(group, fault)| format!("{group}: {fault}"));
     let faults: Vec<String> = faults.collect();
     ensure!(faults.is_empty(), "warm pools not restored: {}", faults.join("; "));

@@ -32,7 +32,7 @@ const PRODUCTS: &str = "pricing:GetProducts";
 const SPOT_PRICES: &str = "ec2:DescribeSpotPriceHistory";
 
 pub(super) const POOL: &str = "autoscaling:DescribeWarmPool";
-const PUT_POOL: &str = "autoscaling:PutWarmPool";
+pub(super) const PUT_POOL: &str = "autoscaling:PutWarmPool";
 const DELETE_POOL: &str = "autoscaling:DeleteWarmPool";
 const TAG: &str = "autoscaling:CreateOrUpdateTags";
 const UNTAG: &str = "autoscaling:DeleteTags";

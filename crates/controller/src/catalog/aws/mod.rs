@@ -126,22 +126,37 @@ impl AwsCatalog {
         outcome.unwrap_or(Err(AwsError::Deadline { action: self.calling, after: self.deadline }))
     }
 
-    /// Takes the steps from the warm pools of the last refresh to those that are wanted. Without
-    /// `wanted`, because it is not decided yet or another replica leads, nothing is changed.
-    /// Returns what stands; `before` is what stood at the last call.
+    /// Takes the steps from the warm pools of the last refresh to those that are wanted, while
+    /// `may_write` holds. Without `wanted`, because it is not decided yet or another replica leads,
+    /// nothing is changed. Returns what stands; `before` is what stood at the last call.
     pub async fn follow_pools(
         &mut self,
         wanted: Option<&WantedPools>,
+        may_write: &(dyn Fn() -> bool + Sync),
         before: &StandingPools,
     ) -> StandingPools {
-        let (clients, pools) = (&self.clients, &mut self.pools);
-        let follow = warm_pools::follow(clients, pools, wanted, before, clock::now());
-        tokio::time::timeout(self.deadline, follow).await.unwrap_or_else(|_| {
-            let error = AwsError::Deadline { action: calls::POOL, after: self.deadline };
-            let fault = chain(&error);
-            let faults = before.pools.keys().map(|group| (group.clone(), fault.clone())).collect();
-            StandingPools { faults, ..before.clone() }
-        })
+        let (clients, pools, now) = (&self.clients, &mut self.pools, clock::now());
+        let end = tokio::time::Instant::now() + self.deadline;
+        let late = |action| chain(&AwsError::Deadline { action, after: self.deadline });
+        let mut faults = BTreeMap::new();
+        if let Some(wanted) = wanted {
+            let follow = warm_pools::follow(clients, pools, wanted, may_write);
+            if let Ok(found) = tokio::time::timeout_at(end, follow).await {
+                faults = found;
+            } else {
+                let marked = pools.iter().filter(|(_, facts)| facts.tag.is_some());
+                let late = |group: &String| (group.clone(), late(calls::PUT_POOL));
+                faults.extend(marked.map(|(group, _)| group).map(late));
+                faults.extend(wanted.pools.keys().map(late));
+            }
+        }
+        let mut standing = warm_pools::standing(pools, before, now);
+        standing.faults = faults;
+        let read = warm_pools::read(clients, &mut standing, now);
+        if tokio::time::timeout_at(end, read).await.is_err() {
+            tracing::warn!(error = late(calls::POOL), "instances of warm pools not read");
+        }
+        standing
     }
 
     async fn gather(&mut self) -> Result<Found, AwsError> {

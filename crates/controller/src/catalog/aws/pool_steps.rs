@@ -4,11 +4,10 @@
 //! be restored after the policy, or the cluster, is gone. The tag is written before the pool, and
 //! removed after it.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::catalog::WantedPool;
+use crate::catalog::{WantedPool, WantedPools};
 
 /// The key of the tag of a group whose pool a policy sizes.
 pub(super) const WARM_POOL_TAG: &str = "prophet.dev/warm-pool";
@@ -30,6 +29,8 @@ pub(super) struct PoolSettings {
 /// What the tag of a group says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
+    /// The namespace of the policy that sizes the pool.
+    pub(super) namespace: String,
     /// The UID of the policy that sizes the pool.
     pub(super) policy: String,
     /// The settings of the pool that was there before. `None` if there was none.
@@ -61,22 +62,19 @@ pub(super) struct PoolFacts {
 }
 
 impl PoolFacts {
-    /// The steps towards the pool that is wanted, in order. Without one, the steps back to what was
-    /// there before, unless the policy keeps its pools. A group without the tag is left alone then.
+    /// The steps towards the pool of a group that is wanted, in order. Without one, the steps back
+    /// to what was there before, unless the pool stays. A group without the tag is left alone then.
     ///
     /// # Errors
     /// The tag cannot be read, so that nothing may be changed.
-    pub(super) fn steps(
-        &self,
-        wanted: Option<&WantedPool>,
-        kept: &BTreeSet<String>,
-    ) -> Result<Vec<PoolStep>, String> {
+    pub(super) fn steps(&self, group: &str, wanted: &WantedPools) -> Result<Vec<PoolStep>, String> {
         let mark = self.tag.as_deref().map(str::parse::<Mark>).transpose()?;
-        if let Some(wanted) = wanted {
+        let is_restored = |mark: &Mark| wanted.restores(group, (&mark.namespace, &mark.policy));
+        if let Some(wanted) = wanted.pools.get(group) {
             // A pool that is being deleted cannot be changed.
             return Ok(if self.is_being_deleted { Vec::new() } else { self.towards(wanted, mark) });
         }
-        let Some(mark) = mark.filter(|mark| !kept.contains(&mark.policy)) else {
+        let Some(mark) = mark.filter(is_restored) else {
             return Ok(Vec::new());
         };
         Ok(match (mark.before, &self.settings) {
@@ -100,7 +98,9 @@ impl PoolFacts {
     }
 
     fn towards(&self, wanted: &WantedPool, mark: Option<Mark>) -> Vec<PoolStep> {
-        let is_marked = mark.as_ref().is_some_and(|mark| mark.policy == wanted.policy);
+        let is_marked = mark
+            .as_ref()
+            .is_some_and(|mark| mark.policy == wanted.policy && mark.namespace == wanted.namespace);
         let before = mark.map_or_else(|| self.settings.clone(), |mark| mark.before);
         let size = i32::try_from(wanted.size).unwrap_or(i32::MAX);
         let settings = PoolSettings {
@@ -110,7 +110,8 @@ impl PoolFacts {
             state: wanted.state.label().into(),
             reuse: before.as_ref().is_some_and(|before| before.reuse),
         };
-        let mark = Mark { policy: wanted.policy.clone(), before };
+        let (namespace, policy) = (wanted.namespace.clone(), wanted.policy.clone());
+        let mark = Mark { namespace, policy, before };
         let mark = (!is_marked).then_some(PoolStep::Mark(mark));
         let put = (self.settings.as_ref() != Some(&settings)).then_some(PoolStep::Put(settings));
         mark.into_iter().chain(put).collect()
@@ -120,7 +121,7 @@ impl PoolFacts {
 /// AWS allows letters, digits, spaces and `+ - = . _ : / @` in tags.
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "policy={} before=", self.policy)?;
+        write!(f, "policy={}/{} before=", self.namespace, self.policy)?;
         match &self.before {
             None => f.write_str("none"),
             Some(PoolSettings { min_size, max_prepared, state, reuse }) => {
@@ -154,7 +155,8 @@ impl FromStr for Mark {
             }
             _ => return Err(fault()),
         };
-        Ok(Self { policy: policy.into(), before })
+        let (namespace, policy) = policy.split_once('/').ok_or_else(fault)?;
+        Ok(Self { namespace: namespace.into(), policy: policy.into(), before })
     }
 }
 
@@ -176,16 +178,31 @@ mod tests {
     }
 
     fn mark(policy: &str, before: Option<PoolSettings>) -> PoolStep {
-        PoolStep::Mark(Mark { policy: policy.into(), before })
+        PoolStep::Mark(Mark { namespace: "prophet".into(), policy: policy.into(), before })
     }
 
-    const OF_NONE: &str = "policy=one before=none";
-    const OF_THEIRS: &str = "policy=one before=1:-1:Running:reuse";
+    /// What the policy `one` of the namespace `prophet` wants for the group `a`.
+    fn wanted(size: Option<u64>) -> WantedPools {
+        let pool = size.map(|size| WantedPool {
+            namespace: "prophet".into(),
+            policy: "one".into(),
+            size,
+            state: WarmPoolState::Stopped,
+        });
+        WantedPools {
+            pools: pool.into_iter().map(|pool| ("a".to_owned(), pool)).collect(),
+            kept: ["kept".to_owned()].into(),
+            kept_groups: ["stays".to_owned()].into(),
+            namespaces: ["prophet".to_owned()].into(),
+        }
+    }
+
+    const OF_NONE: &str = "policy=prophet/one before=none";
+    const OF_THEIRS: &str = "policy=prophet/one before=1:-1:Running:reuse";
 
     #[test]
     fn the_tag_has_what_was_there_before_and_comes_first() {
-        let wanted = WantedPool { policy: "one".into(), size: 3, state: WarmPoolState::Stopped };
-        let steps = |facts: PoolFacts| facts.steps(Some(&wanted), &BTreeSet::new());
+        let steps = |facts: PoolFacts| facts.steps("a", &wanted(Some(3)));
         let put = || PoolStep::Put(settings(3));
         let reused = PoolSettings { reuse: true, ..settings(3) };
         let cases = [
@@ -197,7 +214,10 @@ mod tests {
             (facts(Some(settings(2)), Some(OF_NONE)), vec![put()]),
             (facts(Some(settings(3)), Some(OF_NONE)), vec![]),
             // Another policy takes the pool over, with what was there before the first one.
-            (facts(Some(settings(3)), Some("policy=two before=none")), vec![mark("one", None)]),
+            (
+                facts(Some(settings(3)), Some("policy=prophet/two before=none")),
+                vec![mark("one", None)],
+            ),
             (facts(Some(reused), Some(OF_THEIRS)), vec![]),
             (PoolFacts { is_being_deleted: true, ..facts(Some(settings(2)), None) }, vec![]),
         ];
@@ -208,7 +228,7 @@ mod tests {
 
     #[test]
     fn what_was_there_before_is_restored_once_no_policy_wants_a_pool() {
-        let steps = |facts: &PoolFacts| facts.steps(None, &["kept".to_owned()].into()).unwrap();
+        let steps = |facts: &PoolFacts| facts.steps("a", &wanted(None)).unwrap();
         let (put, delete) = (PoolStep::Put(theirs()), PoolStep::Delete);
         let gone = || PoolStep::Unmark;
         let deleted = |tag| PoolFacts { is_being_deleted: true, ..facts(Some(settings(3)), tag) };
@@ -221,22 +241,25 @@ mod tests {
             (facts(None, Some(OF_THEIRS)), vec![put, gone()]),
             (facts(Some(theirs()), Some(OF_THEIRS)), vec![gone()]),
             (deleted(Some(OF_THEIRS)), vec![]),
-            (facts(Some(settings(3)), Some("policy=kept before=none")), vec![]),
+            (facts(Some(settings(3)), Some("policy=prophet/kept before=none")), vec![]),
+            // Another installation has policies in another namespace.
+            (facts(Some(settings(3)), Some("policy=theirs/two before=none")), vec![]),
         ];
         for (facts, expected) in cases {
             assert_eq!(steps(&facts), expected, "{facts:?}");
         }
+        // The new policy of a group decides nothing yet.
+        let replaced = facts(Some(settings(3)), Some(OF_NONE));
+        assert_eq!(replaced.steps("stays", &wanted(None)), Ok(vec![]));
     }
 
     #[test]
     fn a_pool_with_an_unknown_tag_is_left_alone() {
-        for tag in
-            ["", "by hand", "policy=one", "policy=one before=1:2", "policy=one before=a:2:b:reuse"]
-        {
-            let wanted =
-                WantedPool { policy: "one".into(), size: 3, state: WarmPoolState::Stopped };
-            for wanted in [None, Some(&wanted)] {
-                let steps = facts(Some(theirs()), Some(tag)).steps(wanted, &BTreeSet::new());
+        let malformed = ["", "by hand", "policy=prophet/one", "policy=prophet/one before=1:2"];
+        let others = ["policy=one before=none", "policy=prophet/one before=a:2:b:reuse"];
+        for tag in malformed.into_iter().chain(others) {
+            for wanted in [wanted(None), wanted(Some(3))] {
+                let steps = facts(Some(theirs()), Some(tag)).steps("a", &wanted);
                 assert!(steps.unwrap_err().contains("is left alone"), "{tag}");
             }
         }
@@ -248,10 +271,11 @@ mod tests {
         let policy = "0fcd2d0e-1d0e-4e52-9d2a-3f5b5f0f8f7d".to_owned();
         let long = PoolSettings { min_size: i32::MIN, max_prepared: i32::MAX, ..theirs() };
         for before in [None, Some(theirs()), Some(settings(0)), Some(long)] {
-            let mark = Mark { policy: policy.clone(), before };
+            let namespace = "n".repeat(63);
+            let mark = Mark { namespace, policy: policy.clone(), before };
             let text = mark.to_string();
             let suits = |c: char| c.is_ascii_alphanumeric() || " +-=._:/@".contains(c);
-            assert!(text.chars().all(suits) && text.len() < 128, "{text}");
+            assert!(text.chars().all(suits) && text.len() <= 256, "{text}");
             assert_eq!(text.parse(), Ok(mark));
         }
     }

@@ -6,6 +6,7 @@ use aws_sdk_autoscaling::types::{
     AutoScalingGroup, InstanceReusePolicy, LifecycleState, WarmPoolConfiguration,
 };
 use chrono::{DateTime, TimeDelta, Utc};
+use futures::{StreamExt as _, stream};
 
 use super::calls::Clients;
 use super::pool_steps::{Mark, PoolFacts, PoolSettings, WARM_POOL_TAG};
@@ -14,6 +15,9 @@ use crate::causes::chain;
 
 /// How long an instance that left its pool is known to be from it. A start takes minutes.
 const KNOWN: TimeDelta = TimeDelta::hours(1);
+
+/// Concurrent reads of the instances of pools: four, as for launch templates.
+const POOLS_AT_ONCE: usize = 4;
 
 /// The groups with what was read of their pools.
 pub(super) type Pools = BTreeMap<String, PoolFacts>;
@@ -39,64 +43,83 @@ fn settings(pool: &WarmPoolConfiguration) -> PoolSettings {
     }
 }
 
-/// Takes the steps from the pools that stand to those that are wanted, one group after the other.
-/// Without `wanted`, because it is not decided yet or another replica leads, nothing is changed.
-/// Returns what stands; `before` is what stood at the last call.
+/// Takes the steps from the pools that stand to those that are wanted, one group after the other,
+/// while `may_write` holds. Returns why the pools of groups are not as they are wanted.
 pub(super) async fn follow(
     clients: &Clients,
     pools: &mut Pools,
-    wanted: Option<&WantedPools>,
-    before: &StandingPools,
-    now: DateTime<Utc>,
-) -> StandingPools {
-    let mut standing = StandingPools { instances: before.instances.clone(), ..<_>::default() };
-    standing.instances.retain(|_, seen| now - *seen < KNOWN);
+    wanted: &WantedPools,
+    may_write: &(dyn Fn() -> bool + Sync),
+) -> BTreeMap<String, String> {
+    let mut faults = BTreeMap::new();
     for (group, facts) in pools {
-        let steps = wanted.map_or_else(
-            || Ok(Vec::new()),
-            |wanted| facts.steps(wanted.pools.get(group), &wanted.kept),
-        );
-        let fault = match steps {
-            Ok(steps) => {
-                let mut fault = None;
-                for step in steps {
-                    tracing::info!(group, ?step, "warm pool");
-                    if let Err(error) = clients.pool_step(group, &step).await {
-                        fault = Some(chain(&error));
-                        break;
-                    }
-                    facts.take(step);
-                }
-                fault
+        let steps = match facts.steps(group, wanted) {
+            Ok(steps) => steps,
+            Err(fault) => {
+                faults.insert(group.clone(), fault);
+                continue;
             }
-            Err(fault) => Some(fault),
         };
-        standing.faults.extend(fault.map(|fault| (group.clone(), fault)));
-        let mark = facts.tag.as_deref().and_then(|tag| tag.parse::<Mark>().ok());
-        let (Some(mark), Some(_)) = (mark, &facts.settings) else { continue };
-        let mut pool = StandingPool { policy: mark.policy, ..StandingPool::default() };
-        match clients.pool_instances(group).await {
-            Ok(instances) => {
-                for (id, state) in instances {
-                    match state {
-                        LifecycleState::WarmedStopped
-                        | LifecycleState::WarmedHibernated
-                        | LifecycleState::WarmedRunning => pool.prepared += 1,
-                        LifecycleState::WarmedPending
-                        | LifecycleState::WarmedPendingWait
-                        | LifecycleState::WarmedPendingProceed => pool.preparing += 1,
-                        _ => continue,
-                    }
-                    standing.instances.insert(id, now);
-                }
+        for step in steps {
+            if !may_write() {
+                return faults;
             }
-            Err(error) => {
-                let known = before.pools.get(group).filter(|known| known.policy == pool.policy);
-                pool = known.cloned().unwrap_or(pool);
-                standing.faults.entry(group.clone()).or_insert_with(|| chain(&error));
+            tracing::info!(group, ?step, "warm pool");
+            if let Err(error) = clients.pool_step(group, &step).await {
+                faults.insert(group.clone(), chain(&error));
+                break;
             }
+            facts.take(step);
         }
-        standing.pools.insert(group.clone(), pool);
     }
-    standing
+    faults
+}
+
+/// The pools that Prophet sizes, before their instances are read. `before` is what stood at the
+/// last call.
+pub(super) fn standing(pools: &Pools, before: &StandingPools, now: DateTime<Utc>) -> StandingPools {
+    let pool = |(group, facts): (&String, &PoolFacts)| {
+        let policy = facts.tag.as_deref()?.parse::<Mark>().ok()?.policy;
+        let size = u64::try_from(facts.settings.as_ref()?.min_size).unwrap_or(0);
+        let known = before.pools.get(group).filter(|known| known.policy == policy);
+        let (prepared, preparing) = known.map_or((0, 0), |pool| (pool.prepared, pool.preparing));
+        Some((group.clone(), StandingPool { policy, size, prepared, preparing }))
+    };
+    let instances = before.instances.iter().filter(|(_, seen)| now - **seen < KNOWN);
+    StandingPools {
+        pools: pools.iter().filter_map(pool).collect(),
+        faults: BTreeMap::new(),
+        instances: instances.map(|(id, seen)| (id.clone(), *seen)).collect(),
+    }
+}
+
+/// Reads the instances of the pools in `standing`. Those of a pool that cannot be read stay as they
+/// were, with a fault.
+pub(super) async fn read(clients: &Clients, standing: &mut StandingPools, now: DateTime<Utc>) {
+    let groups: Vec<String> = standing.pools.keys().cloned().collect();
+    let read = |group: String| async move { (clients.pool_instances(&group).await, group) };
+    let mut answers = stream::iter(groups).map(read).buffer_unordered(POOLS_AT_ONCE);
+    while let Some((answer, group)) = answers.next().await {
+        let Some(pool) = standing.pools.get_mut(&group) else { continue };
+        let instances = match answer {
+            Ok(instances) => instances,
+            Err(error) => {
+                standing.faults.entry(group).or_insert_with(|| chain(&error));
+                continue;
+            }
+        };
+        (pool.prepared, pool.preparing) = (0, 0);
+        for (id, state) in instances {
+            match state {
+                LifecycleState::WarmedStopped
+                | LifecycleState::WarmedHibernated
+                | LifecycleState::WarmedRunning => pool.prepared += 1,
+                LifecycleState::WarmedPending
+                | LifecycleState::WarmedPendingWait
+                | LifecycleState::WarmedPendingProceed => pool.preparing += 1,
+                _ => continue,
+            }
+            standing.instances.insert(id, now);
+        }
+    }
 }

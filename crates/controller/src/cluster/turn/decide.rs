@@ -231,7 +231,7 @@ fn resume(control: &mut Control, offers: &Offers, pools: &StandingPools, now: Da
     for (bucket, groups) in offers.groups.iter().enumerate() {
         let members = groups.iter().flat_map(|offer| &offer.members);
         let standing = members.filter_map(|group| pools.pools.get(group));
-        let size = standing.map(|pool| pool.prepared.saturating_add(pool.preparing)).sum();
+        let size = standing.fold(0, |sum: u64, pool| sum.saturating_add(pool.held()));
         warm_pools.resume(bucket, size, now);
     }
 }

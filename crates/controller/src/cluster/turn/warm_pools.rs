@@ -52,7 +52,8 @@ pub(super) fn warm_pools(
     let wanted = sizes.as_ref().map(|sizes| {
         let pools = sizes.iter().zip(&rooms).flat_map(|(size, rooms)| dealt(*size, rooms));
         let pool = |(name, size): (String, u64)| {
-            (name, WantedPool { policy: uid.clone(), size, state: spec.state })
+            let (namespace, policy) = (input.key.namespace.clone(), uid.clone());
+            (name, WantedPool { namespace, policy, size, state: spec.state })
         };
         pools.map(pool).collect::<BTreeMap<_, _>>()
     });
@@ -79,6 +80,8 @@ pub(super) fn warm_pools(
         hourly = hourly.saturating_add(price.times(most).0);
     }
     held = held.max(planned);
+    // Without placeholders because of a rollout, there are no pools either.
+    let acts = acts && percent != Some(0);
     let wanted = if acts { wanted } else { Some(BTreeMap::new()) };
     (WarmPoolsOutcome { wanted, buckets, held, hourly: MicroDollars(hourly) }, faults)
 }
@@ -132,16 +135,19 @@ fn within(sizes: Vec<u64>, most: u64, left: Ceiling, prices: &[MicroDollars]) ->
     cut(sizes, fits)
 }
 
-/// Deals a number of instances to groups, as evenly as their rooms permit.
+/// Deals a number of instances to groups one by one, in the order of the groups, up to their rooms.
+/// The order is fixed, so that a node that comes or goes moves no instances between groups.
 fn deal(size: u64, rooms: &[(&String, u64)]) -> Vec<(String, u64)> {
-    let mut order: Vec<usize> = (0..rooms.len()).collect();
-    order.sort_by_key(|at| rooms[*at].1);
     let (mut left, mut sizes) = (size, vec![0; rooms.len()]);
-    // The groups with the least room first: what they cannot take goes to the others.
-    for (done, at) in order.into_iter().enumerate() {
-        let share = left.div_ceil((rooms.len() - done) as u64);
-        sizes[at] = share.min(rooms[at].1);
-        left -= sizes[at];
+    let mut before = u64::MAX;
+    while left > 0 && left < before {
+        before = left;
+        for ((_, room), size) in rooms.iter().zip(&mut sizes) {
+            if left > 0 && *size < *room {
+                *size += 1;
+                left -= 1;
+            }
+        }
     }
     rooms.iter().zip(sizes).map(|((name, _), size)| ((*name).clone(), size)).collect()
 }

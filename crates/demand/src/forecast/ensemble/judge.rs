@@ -251,7 +251,22 @@ pub(super) fn leanest(judges: &[Option<Judge>], level: f64) -> Vec<usize> {
         let middle = (low * high).sqrt();
         if reached(&at(middle)) { high = middle } else { low = middle }
     }
-    at(high)
+    let mut panels = at(high);
+    // At one price, a bucket skips panels that are cheaper and still suffice.
+    for (bucket, judge) in judges.iter().enumerate() {
+        let Some(judge) = judge else { continue };
+        let idled = |panel: &usize| judge.panels[*panel].shadow.idled;
+        let held = panels[bucket];
+        let mut cheaper: Vec<usize> =
+            (0..judge.panels.len()).filter(|panel| idled(panel) < idled(&held)).collect();
+        cheaper.sort_by(|a, b| idled(a).total_cmp(&idled(b)));
+        let suffices = |panel: &usize| {
+            panels[bucket] = *panel;
+            reached(&panels)
+        };
+        panels[bucket] = cheaper.into_iter().find(suffices).unwrap_or(held);
+    }
+    panels
 }
 
 /// The lowest and the highest price of a pod that waited, in dollars, and the steps of the search
