@@ -22,25 +22,31 @@ const SECONDS_MAX: i64 = 1_000 * 366 * 86_400;
 /// The units and their lengths in seconds, longest first.
 const UNITS: [(char, i64); 4] = [('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
 
+/// The units of a duration of Go with their lengths in seconds. A unit that begins like another one
+/// comes first.
+const GO_UNITS: [(f64, &str); 6] =
+    [(1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"), (3_600.0, "h"), (60.0, "m"), (1.0, "s")];
+
 impl Span {
     /// A duration of this many seconds.
     pub const fn seconds(seconds: u32) -> Self {
         Self(seconds as i64)
     }
 
-    /// Parses a duration of hours, minutes and seconds in the form of Go, such as `1h30m0s`. `None`
-    /// for any other text, also with fractions of a unit, or above a thousand years.
+    /// Parses a duration in the form of Go, such as `1h30m0s` or `1.5h`, rounded down to whole
+    /// seconds. `None` for any other text, and above a thousand years.
     pub fn of_go(text: &str) -> Option<Self> {
-        let mut total = Some(Self::default()).filter(|_| !text.is_empty());
-        let mut rest = text;
+        let (mut seconds, mut rest) = (0.0, text);
         while !rest.is_empty() {
-            let end = rest.find(|c: char| !c.is_ascii_digit())? + 1;
-            let part = rest.get(..end).filter(|part| !part.ends_with('d'))?;
-            let sum = total?.0.checked_add(part.parse::<Self>().ok()?.0)?;
-            total = (sum <= SECONDS_MAX).then_some(Self(sum));
-            rest = &rest[end..];
+            let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+            let (number, unit) = rest.split_at(end);
+            let (length, unit) = GO_UNITS.into_iter().find(|(_, name)| unit.starts_with(name))?;
+            seconds += number.parse::<f64>().ok()? * length;
+            rest = rest.get(end + unit.len()..)?;
         }
-        total
+        #[expect(clippy::cast_possible_truncation, reason = "it is at most SECONDS_MAX")]
+        let whole = seconds as i64;
+        (!text.is_empty() && seconds <= SECONDS_MAX as f64).then_some(Self(whole))
     }
 
     /// The duration in seconds, at least 0.
@@ -117,10 +123,11 @@ mod tests {
     #[test]
     fn durations_of_go_have_several_units() {
         let seconds = |text| Span::of_go(text).map(Span::as_seconds);
-        for (text, expected) in [("1h30m5s", 5_405), ("1m0s", 60), ("30s", 30), ("90m", 5_400)] {
+        let valid = [("1h30m5s", 5_405), ("1m0s", 60), ("90m", 5_400), ("1.5h", 5_400)];
+        for (text, expected) in valid.into_iter().chain([("500ms", 0), ("1m1500ms", 61)]) {
             assert_eq!(seconds(text), Some(expected), "{text}");
         }
-        for text in ["", "5", "1.5h", "1d", "Never", "-1s", "5ms", "1hé", "99999999999999h"] {
+        for text in ["", "5", "1d", "Never", "-1s", "s", "1..5s", "1hé", "99999999999999h"] {
             assert_eq!(seconds(text), None, "{text}");
         }
     }

@@ -57,8 +57,7 @@ impl NodeTemplate {
         if kind == "autoscaling-options" {
             if name == UNNEEDED_TIME {
                 let unneeded = Span::of_go(value);
-                let unneeded =
-                    unneeded.ok_or("expected a duration in whole seconds, such as 5m0s")?;
+                let unneeded = unneeded.ok_or("expected a duration such as 5m0s")?;
                 self.unneeded_seconds = Some(unneeded.as_seconds());
             }
             return Ok(());
