@@ -417,7 +417,7 @@ async fn the_catalog_makes_exactly_the_calls_that_the_documented_policy_allows()
     let group = first.groups.iter().find(|group| group.may_have_warm_pool).unwrap();
     let none = StandingPools::default();
     for wanted in [wanted(&[(&group.name, 1)]), wanted(&[])] {
-        let standing = catalog.follow_pools(Some(&wanted), &|| true, &none).await;
+        let standing = catalog.follow_pools(Some(&wanted), &|| Duration::MAX, &none).await;
         assert!(standing.faults.is_empty(), "{:?}", standing.faults);
     }
     let of_pools = proxy.take_seen();
@@ -661,11 +661,12 @@ async fn warm_pools_are_set_and_restored_as_they_were() {
 
     // As long as nothing is decided, nothing changes.
     let none = StandingPools::default();
-    assert_eq!(catalog.follow_pools(None, &|| true, &none).await, none);
+    assert_eq!(catalog.follow_pools(None, &|| Duration::MAX, &none).await, none);
     assert_eq!(pools(&moto).await, ["theirs 1/-1 Running no tag"]);
 
-    let standing =
-        catalog.follow_pools(Some(&wanted(&[("bare", 2), ("theirs", 3)])), &|| true, &none).await;
+    let standing = catalog
+        .follow_pools(Some(&wanted(&[("bare", 2), ("theirs", 3)])), &|| Duration::MAX, &none)
+        .await;
     assert_eq!(
         pools(&moto).await,
         [
@@ -682,19 +683,20 @@ async fn warm_pools_are_set_and_restored_as_they_were() {
     // A pool that is as it is wanted is only read.
     catalog.node_groups().await.unwrap();
     proxy.take_seen();
-    let same =
-        catalog.follow_pools(Some(&wanted(&[("bare", 2), ("theirs", 3)])), &|| true, &none).await;
+    let same = catalog
+        .follow_pools(Some(&wanted(&[("bare", 2), ("theirs", 3)])), &|| Duration::MAX, &none)
+        .await;
     assert!(same.is_like(&standing));
     assert_eq!(proxy.take_seen(), ["autoscaling:DescribeWarmPool"; 2]);
 
     // Pools of policies that decide nothing stay. Those that no policy wants are restored, also by
     // a process that did not set them.
     let kept = WantedPools { kept: ["one".to_owned()].into(), ..wanted(&[]) };
-    catalog.follow_pools(Some(&kept), &|| true, &standing).await;
+    catalog.follow_pools(Some(&kept), &|| Duration::MAX, &standing).await;
     assert_eq!(pools(&moto).await.len(), 2);
     let mut other = self::catalog(proxy.endpoint()).await;
     other.node_groups().await.unwrap();
-    let left = other.follow_pools(Some(&wanted(&[])), &|| true, &none).await;
+    let left = other.follow_pools(Some(&wanted(&[])), &|| Duration::MAX, &none).await;
     assert_eq!((left.pools.len(), left.faults.len()), (0, 0));
     assert_eq!(pools(&moto).await, ["theirs 1/-1 Running no tag"]);
 }
@@ -711,7 +713,7 @@ async fn a_warm_pool_that_may_not_be_set_is_reported() {
         catalog.node_groups().await.unwrap();
         let wanted = wanted(&[("bare", 2)]);
         let standing =
-            catalog.follow_pools(Some(&wanted), &|| true, &StandingPools::default()).await;
+            catalog.follow_pools(Some(&wanted), &|| Duration::MAX, &StandingPools::default()).await;
         let fault = &standing.faults["bare"];
         assert!(fault.contains(action) && fault.contains("not authorized"), "{fault}");
         // Without the tag, nothing could be restored, so no pool is set.

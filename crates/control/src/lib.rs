@@ -30,7 +30,7 @@ use embedder::{
 };
 use placeholders::{Plan, Policy, Reason, Standing, Steady, lint};
 
-pub use self::warm_pools::{WARM_SHARE, WARM_START_SECONDS, WarmPools, WarmTerms, cut};
+pub use self::warm_pools::{WARM_SHARE, WARM_START_SECONDS, WarmPools, WarmTerms, cut_to_fit};
 use crate::decide::{decide, retain};
 use crate::fallback::{Fallback, Moment};
 use crate::namespaces::Namespaces;

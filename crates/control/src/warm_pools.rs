@@ -155,7 +155,7 @@ impl WarmPool {
 
 /// Cuts sizes until they fit: the largest ones to one level, and what is left then goes to the
 /// buckets in their order. `fits` must hold of smaller sizes if it holds of larger ones.
-pub fn cut(sizes: Vec<u64>, fits: impl Fn(&[u64]) -> bool) -> Vec<u64> {
+pub fn cut_to_fit(sizes: Vec<u64>, fits: impl Fn(&[u64]) -> bool) -> Vec<u64> {
     if fits(&sizes) {
         return sizes;
     }

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
 use chrono::DateTime;
-use control::{Turn, cut};
+use control::{Turn, cut_to_fit};
 use demand::record::{PodStarts, ShapeId};
 use embedder::{PodRequest, embed};
 use placeholders::Plan;
@@ -659,7 +659,7 @@ impl<'a> Simulation<'a> {
         if let Some(wanted) = turn.as_ref().and_then(|turn| turn.warm_pools.clone()) {
             let most = self.world.settings.warm_max.unwrap_or(u64::MAX);
             let number = |sizes: &[u64]| sizes.iter().fold(0, |sum: u64, n| sum.saturating_add(*n));
-            self.want_warm(&cut(wanted, |sizes| number(sizes) <= most), now);
+            self.want_warm(&cut_to_fit(wanted, |sizes| number(sizes) <= most), now);
         }
         if keep {
             let demand = turn.as_ref().map_or_else(

@@ -60,7 +60,7 @@ async fn a_policy_sizes_warm_pools_and_restores_what_was_there_before() {
     put.min_size(1).pool_state(WarmPoolState::Running).send().await.unwrap();
     let before = [("theirs", 1, -1, "Running")];
 
-    // A policy that observes says what it would do, and changes nothing.
+    // The status of a policy in the mode Observe has the target, and no pool changes.
     let spec = "{mode: Observe, tick: 10s, warmPool: {max: 3}}";
     let data = format!("--data={}", folder.path().display());
     let world = world.with_controller(&[data], &policy("batch", spec)).await;

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use control::{Control, WarmPools, WarmTerms};
-use demand::forecast::{ForecasterConfig, Method};
+use demand::forecast::{ForecasterConfig, Lead, Method};
 use placeholders::Prices;
 
 /// The configuration of a policy's control. When any field changes, the control learns anew.
@@ -19,8 +19,8 @@ pub(super) struct ControlConfig {
 /// The configuration of the warm pools of a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct WarmPoolsConfig {
-    /// The configuration of their forecaster, which covers the preparation of an instance.
-    pub(super) forecaster: ForecasterConfig,
+    /// The lead time of each bucket, which covers the preparation of an instance.
+    pub(super) leads: Vec<Lead>,
     /// By bucket, what a pool saves and costs. `None` where no pool is possible.
     pub(super) terms: Vec<Option<WarmTerms>>,
 }
@@ -30,9 +30,10 @@ impl ControlConfig {
     pub(super) fn control(&self, from: DateTime<Utc>) -> Control {
         let Self { forecaster, tick_seconds, warm_pools } = self;
         let catalog = &forecaster.catalog;
-        let warm_pools = warm_pools.as_ref().map(|WarmPoolsConfig { forecaster, terms }| {
+        let warm_pools = warm_pools.as_ref().map(|WarmPoolsConfig { leads, terms }| {
             // The forecast of all past windows, as in the simulator.
-            let config = ForecasterConfig { method: Method::Increments, ..forecaster.clone() };
+            let (method, leads) = (Method::Increments, leads.clone());
+            let config = ForecasterConfig { method, leads, ..forecaster.clone() };
             let prices = Prices::new(forecaster.objective, catalog);
             WarmPools::new(config.forecaster(from), catalog, &prices, terms)
         });

@@ -77,7 +77,7 @@ impl Leadership {
 
     /// How long a write that begins now may last, so that it ends before the Lease. Zero if this
     /// replica does not lead.
-    pub(super) fn write_limit(&self) -> Duration {
+    pub fn write_limit(&self) -> Duration {
         let Some(term) = &self.term else { return Duration::MAX };
         let term = term.lock().unwrap_or_else(PoisonError::into_inner);
         term.renewed.map_or(Duration::ZERO, |renewed| write_limit(renewed.elapsed()))

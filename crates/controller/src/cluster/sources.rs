@@ -155,8 +155,8 @@ impl Groups {
         match source {
             #[cfg(feature = "aws")]
             GroupSource::Aws(aws) if self.failing.is_none() => {
-                let leads = || leadership.leads();
-                self.warm_pools = aws.follow_pools(wanted, &leads, &self.warm_pools).await;
+                let limit = || leadership.write_limit();
+                self.warm_pools = aws.follow_pools(wanted, &limit, &self.warm_pools).await;
                 for (group, fault) in &self.warm_pools.faults {
                     tracing::warn!(group, fault, "warm pool not as it is wanted");
                 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use controller::cluster::Election;
+#[cfg(feature = "aws")]
+use controller::cluster::Leadership;
 
 use super::args::{NamespacesArg, block_on};
 use crate::cli::output;
@@ -62,8 +64,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         }
         #[cfg(feature = "aws")]
         if let Some(discovery) = args.node_group_auto_discovery {
-            let leads = || leadership.leads();
-            restore_pools(discovery, namespaces, &leads).await?;
+            restore_pools(discovery, namespaces, &leadership).await?;
         }
         Ok(())
     })
@@ -74,7 +75,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
 async fn restore_pools(
     discovery: controller::catalog::aws::Discovery,
     namespaces: Vec<String>,
-    may_write: &(dyn Fn() -> bool + Sync),
+    leadership: &Leadership,
 ) -> anyhow::Result<()> {
     use controller::catalog::aws::{AwsCatalog, DEADLINE, clients};
     use controller::catalog::{StandingPools, WantedPools};
@@ -88,9 +89,11 @@ async fn restore_pools(
     }
     let namespaces = namespaces.into_iter().collect();
     let wanted = WantedPools { namespaces, ..WantedPools::default() };
-    let pools = groups.follow_pools(Some(&wanted), may_write, &StandingPools::default()).await;
+    let limit = || leadership.write_limit();
+    let pools = groups.follow_pools(Some(&wanted), &limit, &StandingPools::default()).await;
     let faults = pools.faults.iter().map(|(group, fault)| format!("{group}: {fault}"));
     let faults: Vec<String> = faults.collect();
     ensure!(faults.is_empty(), "warm pools not restored: {}", faults.join("; "));
+    ensure!(leadership.leads(), "another replica took the Lease, so warm pools may remain");
     Ok(())
 }

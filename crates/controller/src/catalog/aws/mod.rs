@@ -126,13 +126,14 @@ impl AwsCatalog {
         outcome.unwrap_or(Err(AwsError::Deadline { action: self.calling, after: self.deadline }))
     }
 
-    /// Takes the steps from the warm pools of the last refresh to those that are wanted, while
-    /// `may_write` holds. Without `wanted`, because it is not decided yet or another replica leads,
-    /// nothing is changed. Returns what stands; `before` is what stood at the last call.
+    /// Takes the steps from the warm pools of the last refresh to those that are wanted, each within
+    /// `write_limit`, until that is zero. Without `wanted`, because it is not decided yet or another
+    /// replica leads, nothing is changed. Returns what stands; `before` is what stood at the last
+    /// call.
     pub async fn follow_pools(
         &mut self,
         wanted: Option<&WantedPools>,
-        may_write: &(dyn Fn() -> bool + Sync),
+        write_limit: &(dyn Fn() -> Duration + Sync),
         before: &StandingPools,
     ) -> StandingPools {
         let (clients, pools, now) = (&self.clients, &mut self.pools, clock::now());
@@ -140,7 +141,7 @@ impl AwsCatalog {
         let late = |action| chain(&AwsError::Deadline { action, after: self.deadline });
         let mut faults = BTreeMap::new();
         if let Some(wanted) = wanted {
-            let follow = warm_pools::follow(clients, pools, wanted, may_write);
+            let follow = warm_pools::follow(clients, pools, wanted, write_limit);
             if let Ok(found) = tokio::time::timeout_at(end, follow).await {
                 faults = found;
             } else {

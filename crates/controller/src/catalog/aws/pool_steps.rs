@@ -1,8 +1,8 @@
 //! The steps from a warm pool that stands to the one that is wanted.
 //!
-//! A tag of the group says which policy sizes its pool, and what was there before, so that this can
-//! be restored after the policy, or the cluster, is gone. The tag is written before the pool, and
-//! removed after it.
+//! A tag of the group has the policy that sizes its pool, and what was there before, so that this
+//! can be restored after the policy, or the cluster, is gone. The tag is written before the pool,
+//! and removed after it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,7 +26,7 @@ pub(super) struct PoolSettings {
     pub(super) reuse: bool,
 }
 
-/// What the tag of a group says.
+/// The value of the tag of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     /// The namespace of the policy that sizes the pool.

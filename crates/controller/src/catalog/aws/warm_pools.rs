@@ -1,6 +1,7 @@
 //! Warm pools: reads those that Prophet sizes, and sets and restores them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use aws_sdk_autoscaling::types::{
     AutoScalingGroup, InstanceReusePolicy, LifecycleState, WarmPoolConfiguration,
@@ -22,7 +23,7 @@ const POOLS_AT_ONCE: usize = 4;
 /// The groups with what was read of their pools.
 pub(super) type Pools = BTreeMap<String, PoolFacts>;
 
-/// What an Auto Scaling group says of its warm pool.
+/// Reads what the description of an Auto Scaling group has of its warm pool.
 pub(super) fn facts(group: &AutoScalingGroup) -> PoolFacts {
     let pool = group.warm_pool_configuration();
     let tag = group.tags().iter().find(|tag| tag.key() == Some(WARM_POOL_TAG));
@@ -44,12 +45,13 @@ fn settings(pool: &WarmPoolConfiguration) -> PoolSettings {
 }
 
 /// Takes the steps from the pools that stand to those that are wanted, one group after the other,
-/// while `may_write` holds. Returns why the pools of groups are not as they are wanted.
+/// each within `write_limit`, until that is zero. Returns why the pools of groups are not as they
+/// are wanted.
 pub(super) async fn follow(
     clients: &Clients,
     pools: &mut Pools,
     wanted: &WantedPools,
-    may_write: &(dyn Fn() -> bool + Sync),
+    write_limit: &(dyn Fn() -> Duration + Sync),
 ) -> BTreeMap<String, String> {
     let mut faults = BTreeMap::new();
     for (group, facts) in pools {
@@ -61,12 +63,18 @@ pub(super) async fn follow(
             }
         };
         for step in steps {
-            if !may_write() {
+            let limit = write_limit();
+            if limit.is_zero() {
                 return faults;
             }
             tracing::info!(group, ?step, "warm pool");
-            if let Err(error) = clients.pool_step(group, &step).await {
-                faults.insert(group.clone(), chain(&error));
+            let fault = match tokio::time::timeout(limit, clients.pool_step(group, &step)).await {
+                Ok(Ok(())) => None,
+                Ok(Err(error)) => Some(chain(&error)),
+                Err(_) => Some(format!("no response of AWS within {} s", limit.as_secs())),
+            };
+            if let Some(fault) = fault {
+                faults.insert(group.clone(), fault);
                 break;
             }
             facts.take(step);

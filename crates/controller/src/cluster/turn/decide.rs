@@ -113,10 +113,7 @@ impl PolicyController {
                 })
             };
             let buckets = offers.catalog.buckets().iter().zip(&offers.groups);
-            WarmPoolsConfig {
-                forecaster: ForecasterConfig { leads: leads(&of_new), ..forecaster.clone() },
-                terms: buckets.map(terms).collect(),
-            }
+            WarmPoolsConfig { leads: leads(&of_new), terms: buckets.map(terms).collect() }
         });
         ControlConfig { forecaster, tick_seconds: settings.tick_seconds, warm_pools }
     }
@@ -218,11 +215,9 @@ impl PolicyController {
 /// longest time of its groups. The setting of the controller counts for groups whose source does
 /// not have it.
 fn unneeded(groups: &[Offer], config: &Config) -> i64 {
-    let times = groups.iter().map(|offer| offer.unneeded_seconds);
-    times
-        .map(|time| time.unwrap_or(config.unneeded_seconds))
-        .max()
-        .unwrap_or(config.unneeded_seconds)
+    let setting = config.unneeded_seconds;
+    let times = groups.iter().map(|offer| offer.unneeded_seconds.unwrap_or(setting));
+    times.max().unwrap_or(setting)
 }
 
 /// Takes the warm pools that stand as those that are wanted at `now`.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use control::{WARM_SHARE, cut};
+use control::{WARM_SHARE, cut_to_fit};
 use embedder::{BucketId, MicroDollars};
 use placeholders::Ceiling;
 
@@ -48,9 +48,8 @@ pub(super) fn warm_pools(
         });
         within(asked.collect(), spec.max.into(), left, &prices(offers))
     });
-    let dealt = |size: u64, rooms: &[(&String, u64)]| deal(size, rooms);
     let wanted = sizes.as_ref().map(|sizes| {
-        let pools = sizes.iter().zip(&rooms).flat_map(|(size, rooms)| dealt(*size, rooms));
+        let pools = sizes.iter().zip(&rooms).flat_map(|(size, rooms)| deal(*size, rooms));
         let pool = |(name, size): (String, u64)| {
             let (namespace, policy) = (input.key.namespace.clone(), uid.clone());
             (name, WantedPool { namespace, policy, size, state: spec.state })
@@ -70,16 +69,14 @@ pub(super) fn warm_pools(
     };
     let buckets: Vec<Option<WarmPoolStatus>> = rooms.iter().enumerate().map(status).collect();
     let acts = settings.mode == Mode::Act;
-    let (mut held, mut hourly) = (groups.warm_pools().of_policy(uid), 0_u64);
-    let mut planned = 0_u64;
+    let (mut held, mut hourly) = (0_u64, 0_u64);
     for (status, price) in buckets.iter().zip(prices(offers)) {
         let Some(WarmPoolStatus { target, prepared, preparing }) = *status else { continue };
         let stands = prepared.saturating_add(preparing);
         let most = if acts { target.max(stands) } else { stands };
-        planned = planned.saturating_add(most);
+        held = held.saturating_add(most);
         hourly = hourly.saturating_add(price.times(most).0);
     }
-    held = held.max(planned);
     // Without placeholders because of a rollout, there are no pools either.
     let acts = acts && percent != Some(0);
     let wanted = if acts { wanted } else { Some(BTreeMap::new()) };
@@ -132,7 +129,7 @@ fn within(sizes: Vec<u64>, most: u64, left: Ceiling, prices: &[MicroDollars]) ->
             .fold(0, |sum: u64, (size, price)| sum.saturating_add(price.times(*size).0));
         number <= most && left.hourly.is_none_or(|hourly| cost <= hourly.0)
     };
-    cut(sizes, fits)
+    cut_to_fit(sizes, fits)
 }
 
 /// Deals a number of instances to groups one by one, in the order of the groups, up to their rooms.
