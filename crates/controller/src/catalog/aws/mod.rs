@@ -126,10 +126,10 @@ impl AwsCatalog {
         outcome.unwrap_or(Err(AwsError::Deadline { action: self.calling, after: self.deadline }))
     }
 
-    /// Takes the steps from the warm pools of the last refresh to those that are wanted, each within
-    /// `write_limit`, until that is zero. Without `wanted`, because it is not decided yet or another
-    /// replica leads, nothing is changed. Returns what stands; `before` is what stood at the last
-    /// call.
+    /// Takes the steps from the warm pools of the last refresh to those that are wanted, each
+    /// within `write_limit`, until that is zero. Without `wanted`, because it is not decided yet or
+    /// another replica leads, nothing is changed. Returns what stands; `before` is what stood at
+    /// the last call.
     pub async fn follow_pools(
         &mut self,
         wanted: Option<&WantedPools>,
