@@ -234,6 +234,7 @@ impl Mirror {
             // Jobs in the mirror have no PodGroups.
             gangs: theirs.gangs.clone(),
             starts: theirs.starts.clone(),
+            ..Observed::default()
         }
     }
 }

@@ -59,6 +59,7 @@ fn tick(minute: i64) -> Tick {
         gangs: vec![],
         tiers: vec![],
         namespaces: vec![],
+        kept: Vec::new(),
         rollout_percent: None,
     }
 }
@@ -120,7 +121,7 @@ fn turn(c: &mut Criterion) {
                 let outlook = learners.forecast(&now);
                 black_box(decide(
                     &outlook,
-                    &demand,
+                    (&demand, &[]),
                     &standing,
                     &catalog,
                     &policy,

@@ -1,22 +1,23 @@
 //! Decides how many placeholders should exist. All state is an argument, and the time is `now`.
 
 use chrono::{DateTime, Utc};
-use demand::forecast::Outlook;
+use demand::forecast::{BucketOutlook, Outlook};
 use embedder::{Catalog, Demand};
 use placeholders::{Ceiling, Plan, Policy, Prices, Standing, Steady, Want, plan, shrink};
 
 /// Returns the planned placeholders of each group, and the state of the stabilisers after the
-/// decision. Headroom is measured from present demand.
+/// decision. Headroom is measured from present demand. `planned` has, by bucket, the nodes of
+/// announced demand beside which the headroom is held, because no forecast has them.
 pub fn decide(
     outlook: &Outlook,
-    demand: &Demand,
+    (demand, planned): (&Demand, &[u64]),
     standing: &Standing,
     catalog: &Catalog,
     policy: &Policy,
     steady: &Steady,
     now: DateTime<Utc>,
 ) -> (Plan, Steady) {
-    let wants = wants(outlook, demand, catalog, policy);
+    let wants = wants(outlook, demand, planned, catalog, policy);
     plan(&wants, standing, catalog, policy, steady, now)
 }
 
@@ -30,10 +31,16 @@ pub fn retain(
     policy: &Policy,
     now: DateTime<Utc>,
 ) -> Plan {
-    shrink(&wants(outlook, demand, catalog, policy), standing, catalog, policy, now)
+    shrink(&wants(outlook, demand, &[], catalog, policy), standing, catalog, policy, now)
 }
 
-fn wants(outlook: &Outlook, demand: &Demand, catalog: &Catalog, policy: &Policy) -> Vec<Want> {
+fn wants(
+    outlook: &Outlook,
+    demand: &Demand,
+    planned: &[u64],
+    catalog: &Catalog,
+    policy: &Policy,
+) -> Vec<Want> {
     // Chances decide which buckets get fewer placeholders under a limit over all buckets, so they
     // are computed only if there is such a limit.
     let outer = &policy.limits.outer;
@@ -43,6 +50,13 @@ fn wants(outlook: &Outlook, demand: &Demand, catalog: &Catalog, policy: &Policy)
         || outer.operator != Ceiling::default();
     let weighed = if capped { CHANCES_MAX } else { 0 };
     let prices = Prices::new(policy.objective, catalog);
+    let planned = |bucket: usize| planned.get(bucket).copied().unwrap_or(0);
+    let chances = |bucket: usize, outlook: &BucketOutlook| {
+        let certain = usize::try_from(planned(bucket).min(weighed)).unwrap_or_default();
+        let mut chances = vec![1.0; certain];
+        chances.extend(outlook.new_nodes.chances(weighed));
+        chances
+    };
     let wants = outlook.buckets.iter().enumerate().map(|(bucket, outlook)| Want {
         bucket,
         announced: demand.announced.get(bucket).copied().unwrap_or(0),
@@ -53,9 +67,9 @@ fn wants(outlook: &Outlook, demand: &Demand, catalog: &Catalog, policy: &Policy)
             .map(|gang| gang.instances)
             .collect(),
         forecast_gangs: outlook.gangs(prices.quantile(bucket)),
-        headroom: outlook.headroom(prices.quantile(bucket)),
+        headroom: outlook.headroom(prices.quantile(bucket)).saturating_add(planned(bucket)),
         reason: outlook.reason,
-        chances: outlook.new_nodes.chances(weighed),
+        chances: chances(bucket, outlook),
     });
     wants.collect()
 }
@@ -83,7 +97,8 @@ mod tests {
         let standing =
             Standing { shared: Vec::new(), buckets: vec![vec![GroupStanding::default()]] };
         let (policy, steady) = (Policy::default(), Steady::default());
-        let (plan, _) = decide(&outlook, &demand, &standing, &catalog, &policy, &steady, now);
+        let (plan, _) =
+            decide(&outlook, (&demand, &[]), &standing, &catalog, &policy, &steady, now);
         assert_eq!(plan.buckets[0].target, placeholders, "{method:?}");
     }
 

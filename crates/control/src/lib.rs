@@ -6,6 +6,7 @@
 //! decide.rs      how many placeholders ought to stand, from a forecast and what stands
 //! fallback.rs    on-demand nodes in place of spot instances whose launches fail
 //! namespaces.rs  what each namespace may hold of the headroom
+//! planned.rs     pods that are planned, and which plans were kept
 //! warm_pools.rs  how many stopped instances the warm pools of groups shall have
 //! ```
 //!
@@ -16,6 +17,7 @@
 pub mod decide;
 mod fallback;
 mod namespaces;
+mod planned;
 mod warm_pools;
 
 use std::collections::BTreeMap;
@@ -24,16 +26,18 @@ use chrono::{DateTime, Utc};
 use demand::forecast::{
     BucketOutlook, Distribution, Forecaster, Learners, ModelFault, Outlook, Present,
 };
-use demand::record::{BucketState, History, PodStarts, Recorder, Shapes, Tick};
+use demand::record::{BucketState, History, KeptPlan, PodStarts, Recorder, Shapes, Tick};
 use embedder::{
     BucketId, Catalog, Cluster, Demand, Room, Shape, VirtualInstance, embed, embed_preferring,
 };
-use placeholders::{Plan, Policy, Reason, Standing, Steady, lint};
+use placeholders::{Objective, Plan, Policy, Reason, Standing, Steady, lint};
 
+pub use self::planned::{NOTICE_MAX, PlannedPods};
 pub use self::warm_pools::{WARM_SHARE, WARM_START_SECONDS, WarmPools, WarmTerms, cut_to_fit};
 use crate::decide::{decide, retain};
 use crate::fallback::{Fallback, Moment};
 use crate::namespaces::Namespaces;
+use crate::planned::Plans;
 
 /// The control of one policy. All of its state can be rebuilt from the history and the standing
 /// placeholders.
@@ -44,6 +48,7 @@ pub struct Control {
     steady: Steady,
     fallback: Fallback,
     namespaces: Namespaces,
+    plans: Plans,
     /// `None` without warm pools.
     warm_pools: Option<WarmPools>,
 }
@@ -73,6 +78,11 @@ pub struct Observed {
     pub gangs: Vec<VirtualInstance>,
     /// Pods that started since the last observation, by bucket.
     pub starts: Vec<(BucketId, PodStarts)>,
+    /// Planned pods that come within the time of a launch. `arrivals` and `gangs` have none of the
+    /// pods that were planned.
+    pub planned: Vec<PlannedPods>,
+    /// Plans that ended since the last observation.
+    pub kept: Vec<KeptPlan>,
 }
 
 /// Submitted pods of one tier: the name of the tier, the shape of the pods, and their number.
@@ -88,7 +98,7 @@ pub struct Turn {
     /// The tick that was recorded. `None` if no tick was due, or if the observation was out of
     /// date.
     pub tick: Option<Tick>,
-    /// The nodes that pods need now.
+    /// The nodes that pods need now. Those for planned pods are among the announced ones.
     pub demand: Demand,
     /// The nodes that arrivals will need.
     pub outlook: Outlook,
@@ -108,6 +118,7 @@ impl Control {
             steady: Steady::default(),
             fallback: Fallback::default(),
             namespaces: Namespaces::default(),
+            plans: Plans::default(),
             warm_pools: None,
             catalog: catalog.clone(),
         }
@@ -127,7 +138,7 @@ impl Control {
     /// Returns a copy that learns and decides on its own. `None` if the forecaster has no copy.
     pub fn copy(&self) -> Option<Self> {
         let learners = self.learners.copy()?;
-        let Self { catalog, recorder, steady, fallback, namespaces, .. } = self;
+        let Self { catalog, recorder, steady, fallback, namespaces, plans, .. } = self;
         let warm_pools = match &self.warm_pools {
             Some(warm_pools) => Some(warm_pools.copy()?),
             None => None,
@@ -140,6 +151,7 @@ impl Control {
             steady: steady.clone(),
             fallback: fallback.clone(),
             namespaces: namespaces.clone(),
+            plans: plans.clone(),
         })
     }
 
@@ -189,7 +201,14 @@ impl Control {
         self.recorder.recall(&tick);
         self.steady.recall(targets, tick.time);
         self.namespaces.learn(&tick, self.catalog.len());
+        tick.kept.iter().for_each(|kept| self.plans.learn(kept));
         self.learn(tick);
+    }
+
+    /// The mean share of the planned pods of an author that came, in [0, 1]. `None` before the
+    /// first plan ended.
+    pub fn kept(&self, author: &str) -> Option<f64> {
+        self.plans.kept(author)
     }
 
     /// Learns from a tick, except what it has of namespaces: forecasts do not read them, and two
@@ -213,7 +232,10 @@ impl Control {
     /// Records what was observed and learns from it at a tick, without a forecast: for the warm-up
     /// of a simulation. `standing` is not read.
     pub fn watch(&mut self, observed: &Observed) -> Option<Tick> {
-        let mut demand = embed(&observed.cluster, &self.catalog);
+        let Self { plans, recorder, catalog, .. } = self;
+        let embed = |cluster: &Cluster| embed(cluster, catalog);
+        let (mut demand, _) =
+            plans.demand(observed, Objective::default(), catalog, recorder, embed);
         demand.rooms = observed.rooms.clone().unwrap_or(demand.rooms);
         self.record(observed, &demand, None)
     }
@@ -223,19 +245,25 @@ impl Control {
     pub fn turn(&mut self, observed: &Observed, policy: &Policy) -> Turn {
         let Observed { time, cluster, rooms, standing, ready, .. } = observed;
         let moment = Moment::new(*time, cluster, standing, ready, &self.catalog);
-        let mut demand = embed_preferring(cluster, &self.catalog, &moment.open, &moment.held);
+        let Self { plans, recorder, catalog, .. } = self;
+        let embed =
+            |cluster: &Cluster| embed_preferring(cluster, catalog, &moment.open, &moment.held);
+        let (mut demand, planned) =
+            plans.demand(observed, policy.objective, catalog, recorder, embed);
         demand.rooms = rooms.clone().unwrap_or(demand.rooms);
         let tick = self.record(observed, &demand, policy.limits.outer.rollout_percent);
-        let arriving = self.recorder.arriving();
-        let now = Present { time: *time, demand: &demand, arriving: &arriving };
+        let (arriving, newly) = (self.recorder.arriving(), self.recorder.planned_nodes());
+        let now = Present { time: *time, demand: &demand, arriving: &arriving, planned: &newly };
         let mut outlook = self.learners.forecast(&now);
         let warm_pools = self.warm_pools.as_mut().map(|pools| pools.decide(&now));
         self.namespaces.weigh(&mut outlook, &self.catalog, policy, *time);
+        let demand = planned.announced_in(demand);
         let submitted = self.recorder.submitted();
         let moved =
             self.fallback.moved(&moment, &outlook, &demand, submitted, policy, &self.catalog);
-        let (plan, steady) =
-            decide(&moved, &demand, standing, &self.catalog, policy, &self.steady, *time);
+        let (catalog, steady) = (&self.catalog, &self.steady);
+        let nodes = (&demand, &*planned.nodes);
+        let (plan, steady) = decide(&moved, nodes, standing, catalog, policy, steady, *time);
         self.steady = steady;
         self.check(&plan, &demand, standing, policy);
         Turn { tick, demand, outlook, plan, warm_pools }

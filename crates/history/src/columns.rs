@@ -3,7 +3,7 @@
 //! A row is one time, policy and bucket. The columns have the names of the fields of a line.
 //! Shapes, launches, pods that ended, buckets on offer and unknown fields are columns of JSON text.
 //! The first row of a line holds the fields that belong to the whole line (`launches`, `finished`,
-//! `offered`, `used`, `rollout_percent`, `line_rest`). A line without buckets is one row without a
+//! `offered`, `used`, `rollout_percent`, `kept`, `line_rest`). A line without buckets is one row without a
 //! bucket.
 
 use std::collections::VecDeque;
@@ -40,6 +40,8 @@ const SCHEMA: &str = "
         optional int64 ready;
         optional int64 pods_hidden;
         optional int64 pods_waited;
+        optional int64 planned;
+        optional int64 notice;
         optional binary room (STRING);
         optional binary arrivals (STRING);
         optional binary launches (STRING);
@@ -52,6 +54,7 @@ const SCHEMA: &str = "
         optional binary used (STRING);
         optional binary rollout_percent (STRING);
         optional binary namespaces (STRING);
+        optional binary kept (STRING);
     }";
 
 /// The counts, in the order of the columns.
@@ -62,7 +65,7 @@ const COUNTS: [&str; BucketLine::COUNTS.len()] = BucketLine::COUNTS;
 const COUNTS_MIN: usize = 6;
 
 /// The JSON texts, in the order of the columns.
-const TEXTS: [&str; 12] = [
+const TEXTS: [&str; 13] = [
     "room",
     "arrivals",
     "launches",
@@ -75,6 +78,7 @@ const TEXTS: [&str; 12] = [
     "used",
     "rollout_percent",
     "namespaces",
+    "kept",
 ];
 
 /// The number of the first [`TEXTS`] that every file has. Files of earlier builds lack the others,
@@ -137,6 +141,7 @@ pub(crate) fn rows(line: &Line) -> serde_json::Result<Vec<Row>> {
                 None,
                 None,
                 text(namespaces, namespaces.is_empty())?,
+                None,
             ],
             ..empty.clone()
         });
@@ -150,6 +155,7 @@ pub(crate) fn rows(line: &Line) -> serde_json::Result<Vec<Row>> {
     rows[0].texts[6] = text(&line.offered, line.offered.is_none())?;
     rows[0].texts[9] = text(&line.used, line.used.is_empty())?;
     rows[0].texts[10] = text(&line.rollout_percent, line.rollout_percent.is_none())?;
+    rows[0].texts[12] = text(&line.kept, line.kept.is_empty())?;
     Ok(rows)
 }
 
@@ -170,6 +176,7 @@ fn line(rows: Vec<Row>) -> Result<Line, String> {
         launches: json(first, 2)?,
         used: json(first, 9)?,
         rollout_percent: json(first, 10)?,
+        kept: json(first, 12)?,
         finished: json(first, 5)?,
         offered: json(first, 6)?,
         rest: json(first, 4)?,

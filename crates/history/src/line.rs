@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, SubsecRound as _, Utc};
 use demand::record::{
-    BucketTick, NamespaceArrivals, ShapeId, Shapes, Tick, TierArrivals, sum_by_key,
+    BucketTick, KeptPlan, NamespaceArrivals, ShapeId, Shapes, Tick, TierArrivals, sum_by_key,
 };
 use embedder::{Bucket, BucketId, Catalog, Shape, VirtualInstance};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -43,6 +43,9 @@ pub struct Line {
     /// stood, and in lines of earlier builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout_percent: Option<u8>,
+    /// Planned demand that ended since the last tick. Absent in lines of earlier builds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<KeptPlan>,
     /// Pods that ended since the last tick.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finished: Vec<FinishedPods>,
@@ -83,6 +86,14 @@ pub struct BucketLine {
     /// builds.
     #[serde(default, deserialize_with = "count")]
     pub pods_waited: u64,
+    /// The part of the rise of demand since the last tick that is due to planned pods. Absent in
+    /// lines of earlier builds.
+    #[serde(default, deserialize_with = "count", skip_serializing_if = "is_zero")]
+    pub planned: u64,
+    /// The notice of planned pods among the arrivals, in thousandths of a launch. Absent in lines
+    /// of earlier builds.
+    #[serde(default, deserialize_with = "count", skip_serializing_if = "is_zero")]
+    pub notice: u64,
     /// For the most frequent shapes, how many more pods fit on occupied nodes.
     #[serde(default)]
     pub room: BTreeMap<String, u64>,
@@ -109,7 +120,7 @@ pub struct BucketLine {
 
 impl BucketLine {
     /// The names of the counts, in the order of [`Self::counts`].
-    pub const COUNTS: [&str; 8] = [
+    pub const COUNTS: [&str; 10] = [
         "demand",
         "demand_max",
         "announced",
@@ -118,13 +129,26 @@ impl BucketLine {
         "ready",
         "pods_hidden",
         "pods_waited",
+        "planned",
+        "notice",
     ];
 
     /// Returns the counts, whose names are [`Self::COUNTS`] in the same order.
     pub fn counts(&self) -> [u64; Self::COUNTS.len()] {
         let &Self { demand, demand_max, announced, headroom, placeholders, ready, .. } = self;
-        let &Self { pods_hidden, pods_waited, .. } = self;
-        [demand, demand_max, announced, headroom, placeholders, ready, pods_hidden, pods_waited]
+        let &Self { pods_hidden, pods_waited, planned, notice, .. } = self;
+        [
+            demand,
+            demand_max,
+            announced,
+            headroom,
+            placeholders,
+            ready,
+            pods_hidden,
+            pods_waited,
+            planned,
+            notice,
+        ]
     }
 
     /// Returns a bucket with these counts and without shapes.
@@ -138,6 +162,8 @@ impl BucketLine {
             ready,
             pods_hidden,
             pods_waited,
+            planned,
+            notice,
         ] = counts;
         Self {
             demand,
@@ -148,6 +174,8 @@ impl BucketLine {
             ready,
             pods_hidden,
             pods_waited,
+            planned,
+            notice,
             ..Self::default()
         }
     }
@@ -267,8 +295,9 @@ impl Line {
     ) -> Self {
         let mut lines: Vec<BucketLine> = (0..catalog.len())
             .map(|id| {
-                let BucketTick { demand, demand_max, announced, ready, pods_hidden, pods_waited } =
-                    tick.buckets.get(id).copied().unwrap_or_default();
+                let bucket = tick.buckets.get(id).copied().unwrap_or_default();
+                let BucketTick { demand, demand_max, announced, ready, .. } = bucket;
+                let BucketTick { pods_hidden, pods_waited, planned, notice, .. } = bucket;
                 let BucketExtras { headroom, placeholders } =
                     extras.get(id).copied().unwrap_or_default();
                 let counts = [
@@ -280,6 +309,8 @@ impl Line {
                     ready,
                     pods_hidden,
                     pods_waited,
+                    planned,
+                    notice,
                 ];
                 BucketLine::of_counts(counts.map(|count| count.min(COUNT_MAX)))
             })
@@ -326,6 +357,7 @@ impl Line {
             launches,
             used: Vec::new(),
             rollout_percent: tick.rollout_percent,
+            kept: tick.kept.clone(),
             finished: Vec::new(),
             offered: None,
             rest: Map::new(),
@@ -382,6 +414,7 @@ impl Line {
                 gangs: Vec::new(),
                 tiers: Vec::new(),
                 namespaces: Vec::new(),
+                kept: self.kept.clone(),
                 rollout_percent: self.rollout_percent,
             },
             launches: Vec::new(),
@@ -408,6 +441,8 @@ impl Line {
                 ready: line.ready,
                 pods_hidden: line.pods_hidden,
                 pods_waited: line.pods_waited,
+                planned: line.planned,
+                notice: line.notice,
             }));
         }
         // The shapes of a dropped bucket are read, too, because they may fit another bucket.
@@ -470,6 +505,11 @@ fn merge(counts: &mut Vec<(ShapeId, u64)>) {
 /// The greatest count that a Parquet column can hold. Columns are signed, because not all readers
 /// have unsigned integers.
 const COUNT_MAX: u64 = i64::MAX.unsigned_abs();
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
 
 fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let count = u64::deserialize(deserializer)?;

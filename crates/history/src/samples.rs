@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+use demand::record::KeptPlan;
 use embedder::{Bucket, Catalog, Resources};
 use placeholders::Objective;
 use proptest::collection::{btree_map, vec};
@@ -56,6 +57,8 @@ pub(crate) fn line(time: DateTime<Utc>, demand: u64) -> Line {
         ready: 1,
         pods_hidden: 7,
         pods_waited: 1,
+        planned: 2,
+        notice: 900,
         room: BTreeMap::from([(shape.clone(), u64::MAX)]),
         arrivals: BTreeMap::from([(shape, 5)]),
         gangs: BTreeMap::from([("4".to_owned(), 2)]),
@@ -79,6 +82,7 @@ pub(crate) fn line(time: DateTime<Utc>, demand: u64) -> Line {
         launches: vec![launch],
         used: vec![],
         rollout_percent: None,
+        kept: vec![],
         finished: vec![finished(time)],
         offered: None,
         rest: Map::new(),
@@ -107,30 +111,34 @@ pub(crate) fn finished(ended: DateTime<Utc>) -> FinishedPods {
 /// Generates arbitrary lines of the policy batch.night, in the order of time, some with unknown
 /// fields.
 pub(crate) fn lines(how_many: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Line>> {
-    let launches = (vec(launch(), 0..3), vec(used(), 0..3));
+    let launches = (vec(launch(), 0..3), vec(used(), 0..3), vec(kept(), 0..3));
     let rollout_percent = option::of(0..100_u8);
     let whole = (launches, rollout_percent, vec(ran(), 0..3), option::of(offered()), rest());
     let one = (1..200_000_000_i64, btree_map(".{0,9}", bucket(), 0..4), whole);
     vec(one, how_many).prop_map(|parts| {
         // The distance between lines is up to 2.3 days, so that the lines fall on several days.
         let mut time = at(0, 0);
-        let line =
-            |(step, buckets, ((launches, used), rollout_percent, finished, offered, rest))| {
-                time += TimeDelta::microseconds(step * 1_000);
-                let policy = "batch.night".into();
-                Line {
-                    v: VERSION,
-                    time,
-                    policy,
-                    buckets,
-                    launches,
-                    used,
-                    rollout_percent,
-                    finished,
-                    offered,
-                    rest,
-                }
-            };
+        let line = |(
+            step,
+            buckets,
+            ((launches, used, kept), rollout_percent, finished, offered, rest),
+        )| {
+            time += TimeDelta::microseconds(step * 1_000);
+            let policy = "batch.night".into();
+            Line {
+                v: VERSION,
+                time,
+                policy,
+                buckets,
+                launches,
+                used,
+                rollout_percent,
+                kept,
+                finished,
+                offered,
+                rest,
+            }
+        };
         parts.into_iter().map(line).collect()
     })
 }
@@ -165,6 +173,14 @@ fn used() -> impl Strategy<Value = UsedLaunch> {
         let ready = requested + TimeDelta::seconds(60);
         let submitted = ready + TimeDelta::microseconds(micros);
         UsedLaunch { bucket, group, requested, ready, submitted, rest }
+    })
+}
+
+fn kept() -> impl Strategy<Value = KeptPlan> {
+    (".{0,9}", any::<u64>(), any::<u64>()).prop_map(|(author, planned, came)| KeptPlan {
+        author,
+        planned,
+        came,
     })
 }
 

@@ -1,9 +1,9 @@
 //! The policy under test: its control, and its observations since its last turn.
 
 use chrono::{DateTime, Utc};
-use control::{Control, Observed, TierArrival, Turn, WarmPools, WarmTerms};
+use control::{Control, Observed, PlannedPods, TierArrival, Turn, WarmPools, WarmTerms};
 use demand::forecast::Method;
-use demand::record::{PodStarts, ShapeId};
+use demand::record::{KeptPlan, PodStarts, ShapeId};
 use embedder::{BucketId, Cluster, Room, Shape, VirtualInstance};
 use placeholders::{Policy, Prices, Standing};
 
@@ -43,6 +43,8 @@ pub(crate) struct PolicyRun<'a> {
     gangs: Vec<VirtualInstance>,
     /// The pods that started since the last turn.
     starts: Vec<(BucketId, PodStarts)>,
+    /// The announcements that ended since the last turn.
+    kept: Vec<KeptPlan>,
     /// Whether demand changed since the last turn.
     pub(crate) due: bool,
     headroom: Vec<u64>,
@@ -86,6 +88,7 @@ impl<'a> PolicyRun<'a> {
             tiers: Vec::new(),
             gangs: Vec::new(),
             starts: Vec::new(),
+            kept: Vec::new(),
             due: false,
             headroom: vec![0; catalog.len()],
             writes: 0,
@@ -113,6 +116,7 @@ impl<'a> PolicyRun<'a> {
             tiers: self.tiers.clone(),
             gangs: self.gangs.clone(),
             starts: self.starts.clone(),
+            kept: self.kept.clone(),
             headroom: self.headroom.clone(),
             ticks: self.ticks.clone(),
             ..*self
@@ -174,6 +178,13 @@ impl<'a> PolicyRun<'a> {
         }
     }
 
+    /// Records what became of an announcement.
+    pub(crate) fn announcement_ended(&mut self, kept: KeptPlan) {
+        if self.has_control() {
+            self.kept.push(kept);
+        }
+    }
+
     /// Clears the observations since the last turn, in a warm-up that the policy does not observe.
     /// Only the number of submitted pods is kept, because decisions on spot instances read it.
     pub(crate) fn skip(&mut self) {
@@ -185,13 +196,14 @@ impl<'a> PolicyRun<'a> {
         }
         self.tiers.clear();
         self.gangs.clear();
+        self.kept.clear();
     }
 
     /// Returns the observations since the last turn, and clears them.
     pub(crate) fn observe(
         &mut self,
         time: DateTime<Utc>,
-        cluster: Cluster,
+        (cluster, planned): (Cluster, Vec<PlannedPods>),
         rooms: Option<Vec<Room>>,
         ready: Vec<u64>,
         standing: impl FnOnce() -> Standing,
@@ -208,6 +220,8 @@ impl<'a> PolicyRun<'a> {
             namespaces: Vec::new(),
             gangs: std::mem::take(&mut self.gangs),
             starts: std::mem::take(&mut self.starts),
+            planned,
+            kept: std::mem::take(&mut self.kept),
         }
     }
 

@@ -16,6 +16,7 @@ use instances::CatalogFile;
 use placeholders::Policy;
 use serde::{Deserialize, Serialize};
 
+use super::announced::Announcements;
 use super::named_policy::{NamedPolicy, PaperForecast};
 use super::spot::{Interruptions, SpotFor};
 use crate::replay::SchedulerKind;
@@ -90,6 +91,9 @@ pub struct SimulationSettings {
     pub warm_share: f64,
     /// The most instances in the warm pools whose sizes are decided. No limit when absent.
     pub warm_max: Option<u64>,
+    /// The jobs of which policies are told before they are submitted.
+    #[serde(skip_serializing_if = "Announcements::are_none")]
+    pub announced: Announcements,
     /// The jobs that tolerate interruption, so that spot buckets admit them.
     pub spot_for: SpotFor,
     /// How often spot instances are interrupted.
@@ -145,6 +149,7 @@ impl Default for SimulationSettings {
             warm_start: Span::seconds(75),
             warm_share: control::WARM_SHARE,
             warm_max: None,
+            announced: Announcements::default(),
             spot_for: SpotFor::None,
             interruptions: Interruptions::default(),
             tiers: Tiers::default(),
@@ -239,7 +244,7 @@ impl SimulationSettings {
         if !(0.0..=1.0).contains(&self.warm_share) {
             fault("warmShare", format!("{} is not in 0 to 1", self.warm_share));
         }
-        for (field, problem) in self.interruptions.faults() {
+        for (field, problem) in self.interruptions.faults().chain(self.announced.faults()) {
             fault(&field, problem);
         }
         for ((at, name), problem) in self.tiers.faults() {

@@ -17,6 +17,7 @@ use placeholders::Plan;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
+use super::announced::Announced;
 use super::autoscaler::{Autoscaler, NodeRequest};
 use super::input::{SimulationInput, first_decision};
 use super::log::{JobRecord, NodeRecord, RunLog, WarmRecord};
@@ -100,6 +101,7 @@ pub(super) struct Simulation<'a> {
     /// The number of jobs that count and have not started.
     waiting: u64,
     pub(super) policy: PolicyRun<'a>,
+    announced: Announced,
     /// In a run that is continued for a reference: the jobs that it knows, and the active users.
     known: Option<(KnownJobs, BTreeSet<u32>)>,
     steps: u64,
@@ -124,6 +126,7 @@ impl<'a> Simulation<'a> {
         let tick = settings.tick.as_seconds();
         Self {
             policy: PolicyRun::new(world, named_policy),
+            announced: Announced::new(&workload, settings, settings.seed),
             world,
             cluster,
             queue,
@@ -155,8 +158,11 @@ impl<'a> Simulation<'a> {
     pub(super) fn copy(&self, world: SimulationInput<'a>) -> Option<Self> {
         let policy = self.policy.copy()?;
         let (workload, single) = prepared(world);
+        let announced = Announced::new(&workload, world.settings, world.settings.seed);
+        let now = first_decision(world.window);
         Some(Self {
             policy,
+            announced: announced.succeed(&self.announced, now),
             world,
             cluster: self.cluster.clone(),
             queue: self.queue.clone(),
@@ -248,7 +254,8 @@ impl<'a> Simulation<'a> {
     pub(super) fn next_moment(&self) -> Option<i64> {
         let submit = self.workload.jobs.get(self.next_job).map(|job| job.submit);
         let event = self.events.peek().map(|Reverse((time, ..))| *time);
-        let next = submit.into_iter().chain(event).fold(self.next_tick, i64::min);
+        let announced = self.announced.next_moment();
+        let next = submit.into_iter().chain(event).chain(announced).fold(self.next_tick, i64::min);
         let (_, until) = self.world.window;
         let counted =
             next >= until && (self.waiting == 0 || next >= until.saturating_add(WAIT_SECONDS_MAX));
@@ -258,6 +265,11 @@ impl<'a> Simulation<'a> {
     }
 
     pub(super) fn moment(&mut self, now: i64) {
+        let (changed, broken) = self.announced.advance(now, &self.workload);
+        self.policy.due |= changed;
+        for broken in broken {
+            self.policy.announcement_ended(broken);
+        }
         while self.workload.jobs.get(self.next_job).is_some_and(|job| job.submit == now) {
             if self.is_known(self.next_job) {
                 self.submit(self.next_job, now);
@@ -422,14 +434,21 @@ impl<'a> Simulation<'a> {
         let JobClass { pods, priority, .. } = self.workload.classes[class].clone();
         self.policy.due = true;
         self.policy.submitted(&pods);
-        self.arrived(at, &pods);
+        let kept = self.announced.submitted(at, &self.workload);
+        let is_known = kept.is_some();
+        match kept {
+            Some(kept) => self.policy.announcement_ended(kept),
+            None => self.arrived(at, &pods),
+        }
         let (from, until) = self.world.window;
         self.waiting += u64::from((from..until).contains(&now));
         let missing = pods.iter().map(|(_, count)| count).sum();
         self.unstarted.insert(at, Unstarted { missing, ..Unstarted::default() });
         match self.world.settings.gang {
             GangMode::Whole | GangMode::OneGroup => {
-                self.gang_arrived(class);
+                if !is_known {
+                    self.gang_arrived(class);
+                }
                 self.enqueue(Waiting { job: at, class }, now);
             }
             GangMode::PodByPod => {
@@ -646,7 +665,8 @@ impl<'a> Simulation<'a> {
         let standing =
             || cluster.standing(|bucket, group| autoscaler.backs_off(bucket, group, now));
         let rooms = self.policy.knows_ends.then(|| self.rooms_after_ends(&seen, now));
-        let observed = self.policy.observe(time, seen, rooms, ready, standing);
+        let planned = self.announced.planned(&self.workload);
+        let observed = self.policy.observe(time, (seen, planned), rooms, ready, standing);
         if let Some((foreseen, known)) = self.policy.foreseen(now) {
             foreseen.set(self.foresee(now, known));
         }

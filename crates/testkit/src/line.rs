@@ -18,6 +18,7 @@ pub fn line<const N: usize>(
         launches: vec![],
         used: vec![],
         rollout_percent: None,
+        kept: vec![],
         finished: vec![],
         offered: None,
         rest: Map::new(),

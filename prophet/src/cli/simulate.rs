@@ -8,8 +8,8 @@ use clap::value_parser;
 use demand::forecast::Expression;
 use simulator::replay::SchedulerKind;
 use simulator::{
-    GangHeadroom, GangMode, Interruptions, NamedPolicy, REPLAYS_MAX, SpotFor, compare,
-    write_report, write_table,
+    AnnouncedBy, FALSE_SHARE_MAX, GangHeadroom, GangMode, Interruptions, NamedPolicy, REPLAYS_MAX,
+    SpotFor, compare, write_report, write_table,
 };
 
 use super::log::{LoadedLog, LogArgs, set, warm_up, warn_untrained};
@@ -28,6 +28,8 @@ Examples:
   prophet simulate --trace log.swf --catalog types.yaml --spot-for 0.5 --interruptions-per-hour 0.05
   prophet simulate --trace log.swf --policies warm-pool:8,ensemble,ensemble+warm-pool --warm-start 90s
                                                           stopped instances beside placeholders
+  prophet simulate --trace log.swf --announced-share 50% --announced-ahead 5m --announced-false 20%
+                                                          jobs that are announced, see prophet announce
   prophet simulate --trace jobs.csv.gz --policy-file policy.yaml
                                                           a policy of a cluster, as it is written
   prophet simulate --trace jobs.csv.gz --from 8d --expression 'max(forecast, newNodes(\"10m\") / 2)'
@@ -103,11 +105,24 @@ pub(super) struct Args {
     warm_start: Option<Span>,
     /// The price of a stopped instance of a warm pool, which is that of its disk, as a share of the
     /// price of a running one, such as 2% or 0.02 [default: 2%]
-    #[arg(long, value_name = "SHARE", value_parser = warm_share)]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     warm_share: Option<f64>,
     /// The most instances in the warm pools of ensemble+warm-pool, all together [default: no limit]
     #[arg(long, value_name = "N")]
     warm_max: Option<u64>,
+    /// The share of jobs of which policies are told before they are submitted, such as 50% [default:
+    /// 0%]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    announced_share: Option<f64>,
+    /// How long before its submission a job is announced [default: 5m]
+    #[arg(long, value_name = "TIME")]
+    announced_ahead: Option<Span>,
+    /// The share of announcements for which no job is submitted, up to 95% [default: 0%]
+    #[arg(long, value_name = "SHARE", value_parser = false_share)]
+    announced_false: Option<f64>,
+    /// Which jobs are announced: any, all jobs of some users, or the largest ones [default: jobs]
+    #[arg(long, value_name = "JOBS")]
+    announced_by: Option<AnnouncedBy>,
     /// The jobs that tolerate interruption, so that spot instance types admit them: all, none or a
     /// share of the jobs; jobs of which the log has it are added [default: none]
     #[arg(long, value_name = "JOBS")]
@@ -164,13 +179,19 @@ fn failure_share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a number from 0 to below 1".into())
 }
 
-fn warm_share(text: &str) -> Result<f64, String> {
+fn share(text: &str) -> Result<f64, String> {
     let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
     let parsed: Option<f64> = number.parse().ok();
     parsed
         .map(|number| number / unit)
         .filter(|share| (0.0..=1.0).contains(share))
         .ok_or_else(|| "expected a share from 0% to 100%, such as 2% or 0.02".into())
+}
+
+fn false_share(text: &str) -> Result<f64, String> {
+    let most = FALSE_SHARE_MAX;
+    let expected = format!("expected a share from 0% to {}%, such as 20% or 0.2", 100.0 * most);
+    share(text).ok().filter(|share| *share <= most).ok_or(expected)
 }
 
 fn interruption_rate(text: &str) -> Result<f64, String> {
@@ -198,6 +219,10 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         set(&mut settings.warm_start, args.warm_start);
         set(&mut settings.warm_share, args.warm_share);
         settings.warm_max = args.warm_max.or(settings.warm_max);
+        set(&mut settings.announced.share, args.announced_share);
+        set(&mut settings.announced.ahead, args.announced_ahead);
+        set(&mut settings.announced.false_share, args.announced_false);
+        set(&mut settings.announced.by, args.announced_by);
         set(&mut settings.spot_for, args.spot_for);
         set(&mut settings.interruptions.per_hour, args.interruptions_per_hour);
         if !args.tiers.is_empty() {

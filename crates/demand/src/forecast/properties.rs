@@ -108,6 +108,7 @@ fn outlooks_of(
             gangs: vec![],
             tiers: vec![],
             namespaces: vec![],
+            kept: Vec::new(),
             rollout_percent: None,
         });
         let free = Resources { cpu_millis: 5_000, ..Resources::UNLIMITED };

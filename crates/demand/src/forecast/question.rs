@@ -120,12 +120,15 @@ pub struct Present<'a> {
     pub demand: &'a Demand,
     /// Pods that arrived since the last tick, by shape.
     pub arriving: &'a [(ShapeId, u64)],
+    /// The part of the rise of demand since the last tick that is due to planned pods, by bucket.
+    /// Empty without planned pods.
+    pub planned: &'a [u64],
 }
 
 impl<'a> Present<'a> {
     /// The state at a tick, where no pod has arrived since.
     pub fn at_tick(time: DateTime<Utc>, demand: &'a Demand) -> Self {
-        Self { time, demand, arriving: &[] }
+        Self { time, demand, arriving: &[], planned: &[] }
     }
 }
 

@@ -46,6 +46,7 @@ pub fn tick(minute: i64, buckets: Vec<BucketTick>) -> Tick {
         gangs: vec![],
         tiers: vec![],
         namespaces: vec![],
+        kept: Vec::new(),
         rollout_percent: None,
     }
 }

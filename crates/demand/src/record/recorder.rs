@@ -12,7 +12,7 @@ use embedder::{BucketId, Catalog, Room, Shape, VirtualInstance};
 use super::arrivals::Arrivals;
 use super::shape_table::room_for;
 use super::shapes::Shapes;
-use super::tick::{BucketTick, NamespaceArrivals, ShapeId, Tick, TierArrivals};
+use super::tick::{BucketTick, KeptPlan, NamespaceArrivals, ShapeId, Tick, TierArrivals};
 
 /// Makes ticks from the observations between them.
 #[derive(Clone)]
@@ -32,7 +32,20 @@ pub struct Recorder {
     demand_max: Vec<u64>,
     /// Pods that started since the last tick, by bucket.
     starts: Vec<PodStarts>,
+    /// What was planned since the last tick, by bucket.
+    planned: Vec<Planned>,
+    /// Planned demand that ended since the last tick.
+    kept: Vec<KeptPlan>,
     last_tick: Option<DateTime<Utc>>,
+}
+
+/// What was planned for one bucket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Planned {
+    /// As in [`BucketTick::planned`].
+    nodes: u64,
+    /// As in [`BucketTick::notice`].
+    notice: u64,
 }
 
 /// Pods that started on nodes of one bucket.
@@ -67,6 +80,8 @@ impl Recorder {
             namespaces: BTreeMap::new(),
             demand_max: vec![0; catalog.len()],
             starts: vec![PodStarts::default(); catalog.len()],
+            planned: vec![Planned::default(); catalog.len()],
+            kept: Vec::new(),
             last_tick: None,
             catalog: catalog.clone(),
         }
@@ -133,6 +148,35 @@ impl Recorder {
         }
     }
 
+    /// Counts nodes by which demand rose because of planned pods of which the policy knew for as
+    /// long as a launch takes, by bucket.
+    pub fn planned(&mut self, nodes: impl IntoIterator<Item = u64>) {
+        for (planned, nodes) in self.planned.iter_mut().zip(nodes) {
+            planned.nodes = planned.nodes.saturating_add(nodes);
+        }
+    }
+
+    /// Counts the notice of `count` planned pods of a shape, in addition to [`Self::arrived`], in
+    /// thousandths of a launch. Pods that fit no bucket are left out.
+    pub fn noticed(&mut self, shape: &Shape, count: u64, thousandths: u64) {
+        let bucket = self.catalog.buckets_for(shape).ok().and_then(|fitting| fitting.first());
+        if let Some(planned) = bucket.and_then(|bucket| self.planned.get_mut(bucket)) {
+            planned.notice = planned.notice.saturating_add(count.saturating_mul(thousandths));
+        }
+    }
+
+    /// Records what became of planned pods. A tick keeps at most [`KEPT_MAX`] of them.
+    pub fn kept(&mut self, kept: KeptPlan) {
+        if self.kept.len() < KEPT_MAX {
+            self.kept.push(kept);
+        }
+    }
+
+    /// The planned nodes since the last tick, as [`Self::planned`] counts them.
+    pub fn planned_nodes(&self) -> Vec<u64> {
+        self.planned.iter().map(|planned| planned.nodes).collect()
+    }
+
     /// Updates the maximum with the present demand, by bucket. May be called between ticks.
     pub fn demand(&mut self, present: impl IntoIterator<Item = u64>) {
         self.demand_max.iter_mut().zip(present).for_each(|(most, now)| *most = (*most).max(now));
@@ -183,12 +227,24 @@ impl Recorder {
     ) -> Tick {
         let present = states.iter().map(|state| state.demand).collect();
         let maxima = std::mem::replace(&mut self.demand_max, present);
-        let bucket = |((state, demand_max), starts): ((&BucketState, u64), &mut PodStarts)| {
+        let counted = self.starts.iter_mut().zip(&mut self.planned);
+        let buckets = states.iter().zip(maxima).zip(counted).map(|of| {
+            let ((state, demand_max), (starts, planned)) = of;
             let PodStarts { hidden: pods_hidden, waited: pods_waited } = std::mem::take(starts);
+            let Planned { nodes: planned, notice } = std::mem::take(planned);
             let BucketState { demand, announced, ready } = *state;
-            BucketTick { demand, demand_max, announced, ready, pods_hidden, pods_waited }
-        };
-        let buckets = states.iter().zip(maxima).zip(&mut self.starts).map(bucket).collect();
+            BucketTick {
+                demand,
+                demand_max,
+                planned,
+                notice,
+                announced,
+                ready,
+                pods_hidden,
+                pods_waited,
+            }
+        });
+        let buckets = buckets.collect();
         let (arrivals, first_seen) = self.arrivals.take();
         let first_seen = first_seen
             .into_iter()
@@ -213,6 +269,7 @@ impl Recorder {
             gangs,
             tiers: tiers.collect(),
             namespaces: namespaces.collect(),
+            kept: std::mem::take(&mut self.kept),
             rollout_percent: None,
         }
     }
@@ -236,6 +293,8 @@ impl Recorder {
         self.tiers.clone_from(&predecessor.tiers);
         self.namespaces.clone_from(&predecessor.namespaces);
         self.starts.clone_from(&predecessor.starts);
+        self.planned.clone_from(&predecessor.planned);
+        self.kept.clone_from(&predecessor.kept);
         self.demand(predecessor.demand_max.iter().copied());
     }
 
@@ -253,6 +312,10 @@ impl Recorder {
 /// The largest number of sizes of gangs in a tick. The limit bounds the length of a line of the
 /// history.
 const GANG_SIZES_MAX: usize = 1_000;
+
+/// The largest number of ended plans in a tick. The limit bounds the length of a line of the
+/// history.
+const KEPT_MAX: usize = 1_000;
 
 /// The largest number of pairs of a bucket and a namespace in a tick. The limit bounds the length
 /// of a line of the history.

@@ -26,9 +26,22 @@ pub struct Tick {
     /// What each namespace submitted since the last tick, by bucket and namespace. Empty where
     /// namespaces are not known, as in job logs.
     pub namespaces: Vec<NamespaceArrivals>,
+    /// Planned demand that ended since the last tick. Empty without planned demand.
+    pub kept: Vec<KeptPlan>,
     /// The percentage of the headroom that the rollout of the policy let stand. Absent if all of it
     /// stood.
     pub rollout_percent: Option<u8>,
+}
+
+/// What became of the planned pods of one author that were to come together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub struct KeptPlan {
+    /// Who planned them.
+    pub author: String,
+    /// The number of planned pods.
+    pub planned: u64,
+    /// Of these, the pods that came.
+    pub came: u64,
 }
 
 /// The pods of a tier that were submitted since the last tick and for which a new instance would be
@@ -58,10 +71,16 @@ pub struct NamespaceArrivals {
 /// The record of one bucket at a tick, in instances, except the pods that started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BucketTick {
-    /// Present demand.
+    /// Present demand, with what is held for planned pods.
     pub demand: u64,
-    /// The maximum of present demand since the last tick.
+    /// The maximum of that demand since the last tick.
     pub demand_max: u64,
+    /// The part of the rise of demand since the last tick that is due to planned pods of which the
+    /// policy knew for as long as a launch takes. No forecast is needed for them.
+    pub planned: u64,
+    /// The notice of planned pods that are among the arrivals, because the policy knew of them for
+    /// less time than a launch takes: the sum over pods, in thousandths of a launch.
+    pub notice: u64,
     /// Announced demand.
     pub announced: u64,
     /// Placeholders on nodes.

@@ -26,6 +26,8 @@ fn a_line_has_the_documented_format() {
     let bucket = |demand, ready| BucketTick {
         demand,
         demand_max: demand + 1,
+        planned: ready,
+        notice: 500 * ready,
         ready,
         ..BucketTick::default()
     };
@@ -38,6 +40,7 @@ fn a_line_has_the_documented_format() {
         gangs: vec![],
         tiers: vec![TierArrivals { bucket: 0, tier: "production".into(), pods: 2 }],
         namespaces: vec![NamespaceArrivals { bucket: 2, namespace: "jobs".into(), millis: 1_500 }],
+        kept: vec![KeptPlan { author: "jobs".into(), planned: 8, came: 6 }],
         rollout_percent: Some(50),
     };
     let extras = [BucketExtras { headroom: 2, placeholders: 1 }];
@@ -57,9 +60,11 @@ fn a_line_has_the_documented_format() {
         "time": "2026-07-01T00:01:00Z",
         "policy": "batch.night",
         "rollout_percent": 50,
+        "kept": [{ "author": "jobs", "planned": 8, "came": 6 }],
         "buckets": {
             "m5.large": {
                 "demand": 4, "demand_max": 5, "announced": 0, "headroom": 2, "placeholders": 1, "ready": 1, "pods_hidden": 0, "pods_waited": 0,
+                "planned": 1, "notice": 500,
                 "room": { "cpu_millis=500,pods=1": 7 },
                 "arrivals": { "cpu_millis=500,pods=1": 3, "cpu_millis=99000,pods=1": 9 },
                 "tiers": { "production": 2 },
@@ -96,6 +101,8 @@ fn new_buckets_are_zero_and_buckets_no_longer_on_offer_are_dropped() {
         ready: 1,
         pods_hidden: 7,
         pods_waited: 1,
+        planned: 2,
+        notice: 900,
     };
     assert_eq!(recalled.tick.buckets, [BucketTick::default(), four]);
     assert_eq!(recalled.launches.len(), 1);
@@ -210,7 +217,8 @@ proptest! {
             let namespaces = arrivals.iter().take(1).map(|(_, pods)| NamespaceArrivals { bucket: 0, namespace: "jobs".into(), millis: *pods });
             let namespaces = namespaces.collect();
             let rollout_percent = (minute % 2 == 0).then_some(25);
-            let tick = Tick { time, buckets: buckets.into(), room, first_seen, arrivals, gangs: vec![], tiers, namespaces, rollout_percent };
+            let kept = vec![KeptPlan { author: "jobs".into(), planned: 3, came: 2 }];
+            let tick = Tick { time, buckets: buckets.into(), room, first_seen, arrivals, gangs: vec![], tiers, namespaces, kept, rollout_percent };
 
             let line = Line::new("p", &tick, &[], vec![], &catalog, &writer);
             let read = Line::parse(line.text().unwrap().as_bytes()).unwrap();

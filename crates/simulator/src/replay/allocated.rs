@@ -119,6 +119,7 @@ pub fn snapshot(time: i64, present: &[u64]) -> Tick {
         gangs: vec![],
         tiers: vec![],
         namespaces: vec![],
+        kept: Vec::new(),
         rollout_percent: None,
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use base::span::Span;
 use embedder::{Resources, Room, embed};
 
-use super::{Event, Simulation};
+use super::{Announced, Event, Simulation};
 use crate::input::SimulationInput;
 use crate::named_policy::{KnownJobs, NamedPolicy};
 use crate::policy_run::PolicyRun;
@@ -164,6 +164,7 @@ impl Simulation<'_> {
             next_job: self.next_job,
             stirred: false,
             waiting: self.waiting,
+            announced: Announced::default(),
             known: None,
             steps: 0,
             last_turn: None,

@@ -97,6 +97,8 @@ impl PolicyController {
                 namespaces,
                 gangs,
                 starts,
+                planned: Vec::new(),
+                kept: Vec::new(),
             },
             ready: seen.ready,
             tiers: seen.tiers,

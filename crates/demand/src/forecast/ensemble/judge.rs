@@ -101,7 +101,7 @@ impl Shadow {
     /// from now on, in nodes.
     fn step(
         &mut self,
-        demand: u64,
+        demand: (u64, u64),
         want: Option<u64>,
         arrived: Arrived,
         Shared { keep, hours, idle }: Shared,
@@ -188,10 +188,10 @@ impl Judge {
         self.pods = (keep * self.pods.0 + pods.0, keep * self.pods.1 + pods.1);
         let pods_per_node = self.pods_per_node();
         let arrived = Arrived { pods: pods.0, pods_per_node, weight };
+        let demand = (tick.demand, tick.planned);
         let experts = self.shadows.iter_mut().zip(wants);
-        let costs: Vec<Option<(f64, f64)>> = experts
-            .map(|(shadow, want)| shadow.step(tick.demand, *want, arrived, shared))
-            .collect();
+        let costs: Vec<Option<(f64, f64)>> =
+            experts.map(|(shadow, want)| shadow.step(demand, *want, arrived, shared)).collect();
         let mut losses = vec![None; costs.len()];
         let has_choice = self.panels.len() > 1;
         for Panel { wait, weights, shadow } in &mut self.panels {
@@ -202,7 +202,7 @@ impl Judge {
             if has_choice {
                 let carrying = carrying(wants, weights.weights());
                 let want = carrying.and_then(|expert| wants[expert]);
-                shadow.step(tick.demand, want, arrived, shared);
+                shadow.step(demand, want, arrived, shared);
             }
         }
     }

@@ -444,7 +444,10 @@ impl Forecaster for Ensemble {
             let pods = history.shapes().pods(&tick.arrivals, bucket);
             let tiers = tick.tiers.iter().filter(|arrivals| arrivals.bucket == bucket);
             let tiers = tiers.map(|arrivals| (arrivals.tier.as_str(), arrivals.pods));
-            let weight = self.tiers.mean_weight(pods.0, tiers);
+            // Planned pods wait only for the part of a launch of which the policy did not know.
+            let noticed = tick.buckets[bucket].notice as f64 / 1_000.0;
+            let weight = self.tiers.mean_weight(pods.0, tiers)
+                * if pods.0 > 0.0 { (1.0 - noticed / pods.0).clamp(0.0, 1.0) } else { 1.0 };
             let (wait, idle) = (self.prices.wait(), self.prices.idle(bucket));
             let priors = || self.experts.iter().map(|expert| expert.prior).collect::<Vec<f64>>();
             let stock = &self.stocks[bucket];
@@ -732,6 +735,22 @@ mod tests {
             taught(&mut ensemble, &sample::catalog(), 1)[0].headroom(0.5)
         };
         assert_eq!((held(1.0), held(1_000.0)), (0, 1));
+    }
+
+    /// Pods that are planned almost a launch ahead hardly wait, so no node is held for them.
+    #[test]
+    fn the_notice_of_pods_lessens_the_price_of_waiting() {
+        let held = |notice| {
+            let mut ensemble = ensemble(Objective::WaitCost(1_000.0));
+            let catalog = sample::catalog();
+            let outlook = taught_after(&mut ensemble, &catalog, 1, |tick| {
+                if !tick.arrivals.is_empty() {
+                    tick.buckets[0].notice = notice;
+                }
+            });
+            outlook[0].headroom(0.5)
+        };
+        assert_eq!([held(0), held(1_000)], [1, 0]);
     }
 
     #[test]

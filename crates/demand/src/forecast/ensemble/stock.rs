@@ -78,9 +78,11 @@ impl Stock {
 
     /// Advances by one tick.
     ///
-    /// `demand` is the demand at the tick, and `headroom` is the headroom of the expert from now
-    /// on, both in nodes.
-    pub(super) fn step(&mut self, demand: u64, headroom: u64) -> Account {
+    /// `demand` is the demand at the tick, `planned` the part of its rise that was planned, and
+    /// `headroom` is the headroom of the expert from now on, all in nodes. Nodes for planned pods
+    /// are there with any headroom.
+    pub(super) fn step(&mut self, (demand, planned): (u64, u64), headroom: u64) -> Account {
+        self.ready = self.ready.saturating_add(planned);
         // A list of zeros is not advanced, because it would not change.
         let is_launching = self.ordered != OrderedNodes::default();
         let landed = if is_launching { self.launching.pop_front() } else { None };
@@ -166,7 +168,7 @@ mod tests {
         fn the_sums_are_those_of_the_queues(steps in vec((0..9_u64, 0..9_u64), 1..60)) {
             let mut stock = Stock::new(Lead { seconds: 600, tick_seconds: 200 }, 600);
             for (demand, headroom) in steps {
-                stock.step(demand, headroom);
+                stock.step((demand, 0), headroom);
                 let nodes = stock.launching.iter().map(|launch| launch.nodes).sum();
                 let waited_for = stock.launching.iter().map(|launch| launch.waited_for).sum();
                 prop_assert_eq!(stock.ordered, OrderedNodes { nodes, waited_for });
@@ -186,8 +188,17 @@ mod tests {
         let mut stock = Stock::new(Lead { seconds: 600, tick_seconds: 200 }, 600);
         for (at, &((demand, headroom), (missing, beyond))) in steps.iter().enumerate() {
             let expected = Account { missing, beyond };
-            assert_eq!(stock.step(demand, headroom), expected, "step {at}");
+            assert_eq!(stock.step((demand, 0), headroom), expected, "step {at}");
         }
+    }
+
+    /// Nodes for planned pods are there with any headroom, so no pod waits and none idles.
+    #[test]
+    fn planned_demand_needs_no_headroom() {
+        let mut stock = Stock::new(Lead { seconds: 600, tick_seconds: 200 }, 600);
+        let nothing = Account::default();
+        assert_eq!([(2, 2), (2, 0), (5, 3)].map(|demand| stock.step(demand, 0)), [nothing; 3]);
+        assert_eq!(stock.step((6, 0), 0), Account { missing: 1, beyond: 1 });
     }
 
     #[test]

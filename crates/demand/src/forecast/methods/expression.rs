@@ -108,22 +108,29 @@ fn earlier<'a>(history: &'a History, now: &Present<'_>, statistics: &[Statistic]
     ticks.filter(|tick| longest > 0 && tick.time < now.time).collect()
 }
 
-/// Present demand of a bucket and that of earlier ticks, the latest first, each with its time.
-fn demands(ticks: &[&Tick], now: &Present<'_>, id: BucketId) -> Vec<(DateTime<Utc>, u64)> {
-    let at = |tick: &&Tick| (tick.time, tick.buckets.get(id).map_or(0, |bucket| bucket.demand));
-    let present = (now.time, now.demand.present[id]);
+/// The demand of a bucket at one moment, and the part of its rise that is due to planned pods.
+type DemandAt = (DateTime<Utc>, (u64, u64));
+
+/// Present demand of a bucket and that of earlier ticks, the latest first.
+fn demands(ticks: &[&Tick], now: &Present<'_>, id: BucketId) -> Vec<DemandAt> {
+    let at = |tick: &&Tick| {
+        let bucket = tick.buckets.get(id).copied().unwrap_or_default();
+        (tick.time, (bucket.demand, bucket.planned))
+    };
+    let planned = now.planned.get(id).copied().unwrap_or(0);
+    let present = (now.time, (now.demand.present[id], planned));
     std::iter::once(present).chain(ticks.iter().map(at)).collect()
 }
 
 /// Returns a statistic of the demand now and before, of which there is at least one value.
 #[expect(clippy::cast_precision_loss, reason = "counts of nodes are small")]
-fn value(statistic: Statistic, now: &Present<'_>, demand: &[(DateTime<Utc>, u64)]) -> f64 {
+fn value(statistic: Statistic, now: &Present<'_>, demand: &[DemandAt]) -> f64 {
     let since = now.time - TimeDelta::seconds(statistic.seconds);
     let within = demand.partition_point(|(time, _)| *time >= since);
-    let all = || demand[..within].iter().map(|(_, demand)| *demand);
+    let all = || demand[..within].iter().map(|(_, (demand, _))| *demand);
     let count = within.max(1) as f64;
     match statistic.kind {
-        StatisticKind::NewNodes => newly_needed(all()) as f64,
+        StatisticKind::NewNodes => newly_needed(demand[..within].iter().map(|(_, at)| *at)) as f64,
         StatisticKind::Max => all().max().unwrap_or(0) as f64,
         StatisticKind::Min => all().min().unwrap_or(0) as f64,
         StatisticKind::Mean => all().map(|demand| demand as f64).sum::<f64>() / count,

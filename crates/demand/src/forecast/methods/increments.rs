@@ -18,7 +18,7 @@ use placeholders::Reason;
 
 use crate::forecast::histogram::{GrowingWeight, Histogram};
 use crate::forecast::hyperparameters::{HALF_LIFE_SECONDS, STRIDE, WINDOWS_MIN};
-use crate::forecast::windows::Changes;
+use crate::forecast::windows::{Changes, need};
 use crate::forecast::{
     cache::Copied,
     demand_ahead::Ahead,
@@ -107,12 +107,12 @@ impl Forecaster for Increments {
             {
                 // Only demand at ticks counts here, because demand that ends between two ticks is
                 // too little evidence for a cold start.
-                needs.rise(at(last).demand.saturating_sub(at(before).demand), self.lead);
+                let rise = at(last).demand.saturating_sub(at(before).demand);
+                needs.rise(rise.saturating_sub(at(last).planned), self.lead);
             }
             needs.used |= rest.last().is_some_and(|last| at(last).demand_max > 0);
             if rest.len() == window && needs.used {
-                let most = rest.iter().map(|tick| at(tick).demand_max).max().unwrap_or(0);
-                let need = most.saturating_sub(at(start).demand);
+                let need = need(&ticks, id);
                 needs.add(need, self.weight.now());
                 needs.windows += 1.0;
                 self.pooled.add(need, self.weight.now());

@@ -103,8 +103,11 @@ impl Forecaster for Burst {
         let within = history.latest(history.len()).rev().take_while(|tick| tick.time >= since);
         let ticks: Vec<&Tick> = within.collect();
         Outlook::certain(now.demand.present.len(), |id| {
-            let demand = |tick: &&Tick| tick.buckets.get(id).map_or(0, |bucket| bucket.demand);
-            let present = std::iter::once(now.demand.present[id]);
+            let demand = |tick: &&Tick| {
+                tick.buckets.get(id).map_or((0, 0), |bucket| (bucket.demand, bucket.planned))
+            };
+            let planned = now.planned.get(id).copied().unwrap_or(0);
+            let present = std::iter::once((now.demand.present[id], planned));
             let newly = newly_needed(present.chain(ticks.iter().map(demand)));
             newly.div_ceil(2).min(self.most)
         })
@@ -117,11 +120,12 @@ impl Forecaster for Burst {
 
 impl DemandForecaster for Burst {}
 
-/// Returns the sum of all rises of demand. The latest demand is the first.
-pub(super) fn newly_needed(mut demand: impl Iterator<Item = u64>) -> u64 {
-    let (mut newly, mut later) = (0_u64, demand.next().unwrap_or(0));
+/// Returns the sum of all rises of demand, without those that are due to planned pods. The latest
+/// demand is the first. `demand` has, for each moment, the demand and the planned part of its rise.
+pub(super) fn newly_needed(mut demand: impl Iterator<Item = (u64, u64)>) -> u64 {
+    let (mut newly, mut later) = (0_u64, demand.next().unwrap_or_default());
     for earlier in demand {
-        newly = newly.saturating_add(later.saturating_sub(earlier));
+        newly = newly.saturating_add(later.0.saturating_sub(earlier.0).saturating_sub(later.1));
         later = earlier;
     }
     newly
@@ -150,7 +154,8 @@ impl Forecaster for ByHour {
         let hour = later.time.hour() as usize;
         let buckets = earlier.buckets.iter().zip(&later.buckets);
         for (newly, (earlier, later)) in self.newly.iter_mut().zip(buckets) {
-            newly[hour] = newly[hour].saturating_add(later.demand.saturating_sub(earlier.demand));
+            let rise = later.demand.saturating_sub(earlier.demand).saturating_sub(later.planned);
+            newly[hour] = newly[hour].saturating_add(rise);
         }
     }
 
@@ -200,6 +205,12 @@ mod tests {
         let history = history(&[0, 10, 8, 9, 7]);
         let held = |minutes: i64, most| headroom(&Burst::new(60 * minutes, most), &history, 8);
         assert_eq!([held(1, 9), held(2, 9), held(9, 9), held(9, 4)], [1, 1, 6, 4]);
+    }
+
+    #[test]
+    fn planned_nodes_are_not_newly_needed() {
+        assert_eq!(newly_needed([(9, 2), (4, 1), (0, 0)].into_iter()), 6);
+        assert_eq!(newly_needed([(9, 7), (4, 0)].into_iter()), 0);
     }
 
     /// All of the three nodes are newly needed within the first hour of the day.

@@ -15,6 +15,7 @@ use super::shares::{self, RoomNodes};
 use super::spec::Spec;
 use super::tensors::ModelInput;
 use crate::forecast::lead::Lead;
+use crate::forecast::windows::need;
 use crate::record::{History, Tick};
 
 /// Age in seconds up to which past needs are counted: a week, for the feature `need_week_ago`, and
@@ -81,8 +82,7 @@ impl ModelState {
             push(&mut past.demand_max, at(tick).demand_max as f32, history.len());
             push(&mut past.arrivals, arrived, day);
             if closed {
-                let most = window[1..].iter().map(|tick| at(tick).demand_max).max().unwrap_or(0);
-                past.add_need(most.saturating_sub(at(window[0]).demand), remembered);
+                past.add_need(need(&window, id), remembered);
             }
         }
     }
@@ -258,6 +258,7 @@ mod tests {
             gangs: vec![],
             tiers: vec![],
             namespaces: vec![],
+            kept: Vec::new(),
             rollout_percent: None,
         }
     }

@@ -24,6 +24,7 @@ pub(crate) use changes::Changes;
 pub(crate) use drawn::DrawnNodes;
 pub(crate) use needs::PastNeeds;
 pub use needs::last_needs;
+pub(crate) use needs::need;
 pub(crate) use past::Windows;
 pub(crate) use roominess::{RoomLikeness, Roominess, Rooms};
 

@@ -1,13 +1,14 @@
 //! The needs of past windows. The need of a window in a bucket is the largest demand within the
 //! window less the demand at its start.
 
+use embedder::BucketId;
 use placeholders::Reason;
 
 use super::NewNodes;
 use super::drawn::DrawnNodes;
 use super::past::Windows;
 use crate::forecast::{distribution::Distribution, lead::Lead};
-use crate::record::{History, Tick};
+use crate::record::{BucketTick, History, Tick};
 
 /// Past windows with their needs. Each window has a note `N`, which the method makes at the start
 /// of the window.
@@ -64,15 +65,47 @@ impl<N: Copy> PastNeeds<N> {
 /// Returns the need, per bucket and in nodes, of the window of `ticks` ticks that ends with the
 /// last tick.
 pub fn last_needs(history: &History, ticks: usize, buckets: usize) -> Box<[u64]> {
-    let mut ticks = history.latest(ticks + 1);
-    let start = ticks.next();
-    let mut most = vec![0; buckets];
-    for tick in ticks {
-        most.iter_mut()
-            .zip(&tick.buckets)
-            .for_each(|(most, bucket)| *most = bucket.demand_max.max(*most));
+    let window: Vec<&Tick> = history.latest(ticks + 1).collect();
+    (0..buckets).map(|id| need(&window, id)).collect()
+}
+
+/// Returns the need of one bucket in a window that starts at the first tick of `window`. Rises of
+/// demand that are due to planned pods do not count.
+pub(crate) fn need(window: &[&Tick], id: BucketId) -> u64 {
+    let at = |tick: &Tick| tick.buckets.get(id).copied().unwrap_or_default();
+    let Some((start, rest)) = window.split_first() else { return 0 };
+    let (mut planned, mut most) = (0_u64, 0);
+    for tick in rest {
+        let BucketTick { demand_max, planned: newly, .. } = at(tick);
+        planned = planned.saturating_add(newly);
+        most = demand_max.saturating_sub(planned).max(most);
     }
-    let at_start =
-        |id: usize| start.and_then(|tick: &Tick| tick.buckets.get(id)).map_or(0, |b| b.demand);
-    most.iter().enumerate().map(|(id, most)| most.saturating_sub(at_start(id))).collect()
+    most.saturating_sub(at(start).demand)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forecast::sample;
+
+    /// Checks the need of a window, whose ticks are given as (demand, planned).
+    #[track_caller]
+    fn check(ticks: &[(u64, u64)], expected: u64) {
+        let mut history = History::new(&sample::catalog());
+        for (minute, &(demand, planned)) in (0..).zip(ticks) {
+            let bucket =
+                BucketTick { demand, demand_max: demand, planned, ..BucketTick::default() };
+            history.record(sample::tick(minute, vec![bucket]));
+        }
+        assert_eq!(last_needs(&history, ticks.len() - 1, 1)[0], expected);
+    }
+
+    #[test]
+    fn a_need_is_the_largest_rise_without_what_was_planned() {
+        check(&[(3, 0), (5, 0), (4, 0)], 2);
+        check(&[(3, 9), (5, 0), (4, 0)], 2);
+        check(&[(3, 0), (5, 2), (4, 0)], 0);
+        check(&[(3, 0), (5, 1), (7, 0), (9, 2)], 3);
+        check(&[(3, 0), (5, 9), (4, 0)], 0);
+    }
 }
