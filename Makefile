@@ -74,7 +74,7 @@ BINARY ?=
 OUT ?= out/release
 TAG ?=
 
-.PHONY: help build test check check-models book reference chart-readme instance-types test-models fuzz bench soak property real-worlds alerts worlds mutants reality demo-cluster train evaluate image release reproducible control-plane tools models-python
+.PHONY: help build test check check-models book reference chart-readme instance-types test-models fuzz bench soak property real-worlds alerts worlds mutants reality demo-cluster train evaluate image release reproducible control-plane tools models-python known-demand
 .NOTPARALLEL:
 
 help: ## print this list
@@ -106,7 +106,7 @@ book: $(MDBOOK) ## build the book of docs/ into target/book, and check the links
 
 reference: ## write docs/reference/ from the commands, the fields and the metrics of the program
 	cargo build --workspace --all-features --locked
-	@for page in commands policy metrics; do \
+	@for page in commands policy planned-demand metrics; do \
 	$(TARGET)/debug/prophet reference $$page >$(TARGET)/$$page.md && mv $(TARGET)/$$page.md docs/reference/$$page.md; done
 
 instance-types: ## write the table of AWS's instance types from packages of the registries (needs Go)
@@ -165,6 +165,10 @@ evaluate: $(MODELS_INSTALLED) ## write docs/evaluation.md: all policies on windo
 	cargo build --release --locked
 	$(MODELS_VENV)/bin/python evaluation/replay.py $(TARGET)/release/prophet $(TRACES) $(REPLAYS) $(TARGET)/evaluation
 	$(MODELS_VENV)/bin/python evaluation/pages.py $(TARGET)/evaluation docs
+
+known-demand: $(MODELS_INSTALLED) ## write the tables of docs/known-demand.md: announced jobs on windows of the public logs in TRACES=dir
+	cargo build --release --locked
+	$(MODELS_VENV)/bin/python evaluation/announced.py $(TARGET)/release/prophet $(TRACES) 1 $(TARGET)/evaluation/announced docs/known-demand.md
 
 image: ## build the container image IMAGE=name:tag with docker or podman, and start it
 	release/image $(IMAGE) $(IMAGE_ARGUMENTS)

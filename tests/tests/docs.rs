@@ -110,7 +110,8 @@ fn unknown(value: &Value, schema: &Value, path: &str, found: &mut Vec<String>) {
 #[test]
 fn the_policies_of_the_pages_have_only_fields_of_the_schema() {
     let crd: Value = serde_json::from_str(&source("charts/prophet/files/crd.json")).unwrap();
-    let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let of = |at: usize| &crd["items"][at]["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let (schema, planned) = (of(0), of(1));
     let (mut found, mut policies) = (Vec::new(), 0);
     for entry in fs::read_dir(repository().join("docs")).unwrap() {
         let path = entry.unwrap().path();
@@ -124,9 +125,13 @@ fn the_policies_of_the_pages_have_only_fields_of_the_schema() {
                     .unwrap_or_else(|error| panic!("{}: {error}\n{document}", path.display()));
                 // The values of the chart contain policies.
                 let listed = value["policies"].as_array().cloned().unwrap_or_default();
+                let name = format!("{}: spec", path.display());
+                if value["kind"] == "PlannedDemand" {
+                    let spec = &planned["properties"]["spec"];
+                    unknown(&value["spec"], spec, &name, &mut found);
+                }
                 let alone = value["kind"] == "OverprovisioningPolicy";
                 for policy in listed.iter().chain(alone.then_some(&value)) {
-                    let name = format!("{}: spec", path.display());
                     unknown(&policy["spec"], &schema["properties"]["spec"], &name, &mut found);
                     policies += 1;
                 }

@@ -67,11 +67,17 @@ fn wants(
             .map(|gang| gang.instances)
             .collect(),
         forecast_gangs: outlook.gangs(prices.quantile(bucket)),
-        headroom: outlook.headroom(prices.quantile(bucket)).saturating_add(planned(bucket)),
+        headroom: beside(planned(bucket), outlook.headroom(prices.quantile(bucket))),
         reason: outlook.reason,
         chances: chances(bucket, outlook),
     });
     wants.collect()
+}
+
+/// The headroom with the planned nodes beside which it is held. Without headroom it is 0, because
+/// the planned nodes are announced demand.
+fn beside(planned: u64, headroom: u64) -> u64 {
+    if headroom == 0 { 0 } else { headroom.saturating_add(planned) }
 }
 
 /// The most chances of a want: the chance that a bucket needs at least n nodes, for n from 1. No

@@ -107,6 +107,8 @@ pub struct Turn {
     /// By bucket, how many stopped instances the warm pools shall have. `None` without warm pools,
     /// and from an observation that is out of date.
     pub warm_pools: Option<Vec<u64>>,
+    /// By plan of the observation: the number of planned pods for which nodes are held.
+    pub planned: Vec<(String, u64)>,
 }
 
 impl Control {
@@ -266,7 +268,7 @@ impl Control {
         let (plan, steady) = decide(&moved, nodes, standing, catalog, policy, steady, *time);
         self.steady = steady;
         self.check(&plan, &demand, standing, policy);
-        Turn { tick, demand, outlook, plan, warm_pools }
+        Turn { tick, demand, outlook, plan, warm_pools, planned: planned.plans }
     }
 
     /// Runs a turn whose observation is out of date, because watches fail. Nothing is recorded or
@@ -279,7 +281,7 @@ impl Control {
         let outlook = Outlook { buckets: headroom.iter().map(stays).collect() };
         let plan = retain(&outlook, &demand, standing, &self.catalog, policy, *time);
         self.check(&plan, &Demand::default(), standing, policy);
-        Turn { tick: None, demand, outlook, plan, warm_pools: None }
+        Turn { tick: None, demand, outlook, plan, warm_pools: None, planned: Vec::new() }
     }
 
     /// Checks a plan in debug builds, by the rules that hold for every plan.

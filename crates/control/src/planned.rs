@@ -114,6 +114,8 @@ impl Kept {
 /// What is held for planned pods at one moment.
 #[derive(Clone, Debug, Default)]
 struct Held {
+    /// The number of pods that are held, by plan.
+    plans: Vec<(String, u64)>,
     /// The pods that are held, as if they were pending.
     pods: Vec<PodRequest>,
     /// Of these, the pods of plans that have been seen before.
@@ -127,18 +129,21 @@ struct Held {
 /// The planned part of demand.
 #[derive(Debug, Default)]
 pub(crate) struct Planned {
-    /// The demand without planned pods.
-    without: Demand,
+    /// The demand without planned pods. `None` if there are no such pods.
+    without: Option<Demand>,
     /// By bucket: the nodes for planned pods. Empty without such pods.
     pub(crate) nodes: Vec<u64>,
+    /// The number of pods that are held, by plan.
+    pub(crate) plans: Vec<(String, u64)>,
 }
 
 impl Planned {
     /// Counts the nodes for planned pods among the announced ones of `demand`, and not among those
     /// of present demand.
     pub(crate) fn announced_in(&self, mut demand: Demand) -> Demand {
-        demand.present.clone_from(&self.without.present);
-        demand.unplaced.clone_from(&self.without.unplaced);
+        let Some(without) = &self.without else { return demand };
+        demand.present.clone_from(&without.present);
+        demand.unplaced.clone_from(&without.unplaced);
         for (announced, planned) in demand.announced.iter_mut().zip(&self.nodes) {
             *announced = announced.saturating_add(*planned);
         }
@@ -178,7 +183,7 @@ impl Plans {
         let prices = || Prices::new(objective, catalog);
         let held = self.hold(&observed.planned, prices, catalog);
         if held.pods.is_empty() {
-            return (without.clone(), Planned { without, nodes: Vec::new() });
+            return (without, Planned { plans: held.plans, ..Planned::default() });
         }
         for (PodRequest { shape, count }, notice) in &held.late {
             if let Some(id) = recorder.intern(shape) {
@@ -198,7 +203,7 @@ impl Plans {
             recorder.planned(more(&embed(&with(&observed.cluster, &held.known))));
         }
         demand.gangs.extend(held.gangs(&nodes));
-        (demand, Planned { without, nodes })
+        (demand, Planned { without: Some(without), nodes, plans: held.plans })
     }
 
     /// Returns what is held for the observed plans, and remembers the plans.
@@ -226,6 +231,8 @@ impl Plans {
             }
             let is_whole = || requests == plan.requests && plan.left() == plan.planned;
             held.gangs.extend(plan.gang.filter(|_| is_whole()));
+            let pods = requests.iter().fold(0, |sum: u64, of| sum.saturating_add(of.count));
+            held.plans.push((plan.plan.clone(), pods));
             held.pods.extend(requests);
             self.seen.insert(plan.plan.clone());
         }
@@ -305,7 +312,9 @@ mod tests {
         let catalog = catalog([("node", 4_000, 1.0)]);
         let prices = Prices::new(Objective::WaitRatio(9.0), &catalog);
         let mut plans = Plans::default();
-        came.iter().for_each(|came| plans.learn(&kept(*came)));
+        for came in came {
+            plans.learn(&kept(*came));
+        }
         let plan = PlannedPods { certain, ..plan("next", 10, NOTICE_MAX) };
         let held = plans.hold(&[plan], || prices, &catalog);
         assert_eq!(held.pods.iter().map(|request| request.count).sum::<u64>(), expected);

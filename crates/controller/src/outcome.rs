@@ -14,7 +14,7 @@ use placeholders::Objective;
 use crate::account::Account;
 use crate::catalog::{Offers, Sizes, WantedPool};
 use crate::crd::{RolloutStatus, WarmPoolStatus};
-use crate::observe::{Device, HeldBack};
+use crate::observe::{Device, HeldBack, Key};
 
 /// The outcome of a turn.
 #[derive(Clone, Debug, Default)]
@@ -79,6 +79,10 @@ pub struct Observation {
     pub held_back: BTreeMap<HeldBack, u64>,
     /// Pods that fit in no bucket of the cluster: shape, number of pods, and reason.
     pub unfit: Vec<(Shape, u64, NoBucket)>,
+    /// The PlannedDemands that the policy covers.
+    pub plans: Vec<PlanSeen>,
+    /// The PlannedDemands that are to be deleted, because they ended long ago.
+    pub expired: Vec<Key>,
     /// Launches that ended since the last turn.
     pub launches: Vec<EndedLaunch>,
     /// The nodes launched for placeholders to which the first batch pod came since the last turn.
@@ -92,6 +96,25 @@ pub struct Observation {
     /// The names of nodes that pods outside batch demand took from placeholders since the last
     /// turn.
     pub taken_by_other_workload: Vec<String>,
+}
+
+/// A plan in a turn, for its status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanSeen {
+    /// The PlannedDemand.
+    pub key: Key,
+    /// As in [`control::PlannedPods::plan`].
+    pub plan: String,
+    /// Who planned the pods.
+    pub author: String,
+    /// The time at which the pods come, or came last, in Unix seconds.
+    pub at: i64,
+    /// The end of the time for which nodes are held, in Unix seconds.
+    pub end: i64,
+    /// The pods that came.
+    pub came: u64,
+    /// Whether pods are expected now.
+    pub is_open: bool,
 }
 
 /// A group that launches no nodes at present, because launches failed.
@@ -114,6 +137,9 @@ pub struct Decision {
     /// The weights of the ensemble's experts by bucket, the largest first. Empty for a decision
     /// from an observation that is out of date.
     pub weights: Vec<Vec<(String, f64)>>,
+    /// By the author of a plan: the mean share of the pods that were planned before and that came,
+    /// in [0, 1].
+    pub kept: BTreeMap<String, f64>,
 }
 
 /// The placeholders that an invalid policy keeps.

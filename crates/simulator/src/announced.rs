@@ -137,8 +137,14 @@ impl Announced {
         let before = ahead.min(launch.saturating_add(settings.scan.as_seconds()));
         let mut all = Vec::new();
         let mut add = |job: &WorkloadJob, copy: u32, due: i64| {
-            let (number, seen) = ((job.index, copy), due.saturating_sub(before));
-            all.push(Announcement { id: number, class: job.class, user: job.user, seen, due });
+            let (number, from) = ((job.index, copy), due.saturating_sub(before));
+            all.push(Announcement {
+                id: number,
+                class: job.class,
+                user: job.user,
+                seen: from,
+                due,
+            });
         };
         let largest = (by == AnnouncedBy::Largest).then(|| largest(workload, share));
         for job in &workload.jobs {

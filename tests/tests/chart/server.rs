@@ -92,7 +92,7 @@ fn stores_what_is_applied(plane: &ControlPlane) {
     let stored: Value = serde_json::from_slice(&kubectl(plane, &name).stdout).unwrap();
     let expected = json!({
         "mode": "Observe", "tick": "1m", "forecast": {"method": "ensemble"},
-        "workloads": {"namespaces": ["a"], "volumesInAnyZone": false},
+        "workloads": {"namespaces": ["a"], "certainPlans": false, "volumesInAnyZone": false},
     });
     assert_eq!(stored["spec"], expected);
 }

@@ -218,3 +218,72 @@ fn waited_seconds(pod: &Pod) -> Option<i64> {
     let made = pod.metadata.creation_timestamp.as_ref()?;
     Some(scheduled.last_transition_time.as_ref()?.0.as_second() - made.0.as_second())
 }
+
+/// Announces a job with the program, and returns what it prints.
+fn announce(world: &World, manifest: &str, options: &[&str]) -> String {
+    let file = world.plane.folder().join("announced.yaml");
+    std::fs::write(&file, manifest.trim_end_matches("---\n")).unwrap();
+    let file = file.to_str().unwrap();
+    let arguments = [&["announce", "-f", file, "--namespace", "default"], options].concat();
+    let mut command = tests::prophet(&arguments);
+    let (code, printed, error) = tests::finish(command.env("KUBECONFIG", world.plane.kubeconfig()));
+    assert_eq!((code, error.as_str()), (0, ""), "{printed}");
+    printed
+}
+
+/// The status of a PlannedDemand.
+async fn plan_status(world: &World, name: &str) -> Option<Value> {
+    let resource =
+        ApiResource::from_gvk(&GroupVersionKind::gvk("prophet.dev", "v1alpha1", "PlannedDemand"));
+    let api: Api<DynamicObject> = Api::default_namespaced_with(world.plane.client(), &resource);
+    let found = api.get_opt(name).await.unwrap_or_else(|error| panic!("{error:#}"))?;
+    Some(found.data["status"].clone())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_announced_by_the_program_has_nodes_when_it_comes() {
+    let world =
+        Plan::of([NodeGroup::new("small", "m5.xlarge")]).start(&policy("batch", ANNOUNCED)).await;
+    let until = async |name: &str, what: &str, is: &dyn Fn(&Option<Value>) -> bool| {
+        let done = wait::until_true(what, Duration::from_mins(2), async || {
+            Ok(is(&plan_status(&world, name).await))
+        });
+        done.await.unwrap_or_else(|error| panic!("{error:#}\n{}", world.details()));
+    };
+    let printed = announce(&world, &job_with("train", 2, ""), &["--in", "2m", "--gang"]);
+    assert!(printed.starts_with("planneddemand/train in default: 2 pods, 20"), "{printed}");
+    world.wait_for_placeholders([2, 0, 0]).await;
+    let is = |held: u64, came: u64| {
+        move |status: &Option<Value>| {
+            status.as_ref().is_some_and(|status| {
+                status["held"] == json!(held)
+                    && status["came"] == json!(came)
+                    && status["policy"] == "prophet/batch"
+            })
+        }
+    };
+    until("train", "the nodes for the planned pods", &is(2, 0)).await;
+    world.apply(&job_with("train", 2, "")).await;
+    let waited = world.wait_for_job("train", 2).await;
+    assert!(waited < 3.0, "the announced job waited {waited} s\n{}", world.details());
+    until("train", "the planned pods that came", &is(0, 2)).await;
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
+
+    // Nothing comes of the next announcement, so its nodes go. Then its object is deleted.
+    announce(&world, &job_with("never", 1, ""), &["--in", "10s", "--tolerance", "5s"]);
+    until("never", "a node for the pod that never comes", &is(1, 0)).await;
+    world.wait_for_placeholders([0, 0, 0]).await;
+    let resource =
+        ApiResource::from_gvk(&GroupVersionKind::gvk("prophet.dev", "v1alpha1", "PlannedDemand"));
+    let api: Api<DynamicObject> = Api::default_namespaced_with(world.plane.client(), &resource);
+    let soon = Patch::Merge(json!({"spec": {"ttlSecondsAfterEnd": 0}}));
+    api.patch("never", &PatchParams::default(), &soon).await.unwrap();
+    until("never", "the deletion of the announcement", &Option::is_none).await;
+
+    // The API server refuses what could have no time.
+    let refused = json!({"apiVersion": "prophet.dev/v1alpha1", "kind": "PlannedDemand",
+        "metadata": {"name": "never"}, "spec": {"pods": 1, "template": {}}});
+    let refused = serde_json::from_value(refused).unwrap();
+    let error = api.create(&kube::api::PostParams::default(), &refused).await.unwrap_err();
+    assert!(error.to_string().contains("give either at or schedule"), "{error}");
+}

@@ -1,16 +1,20 @@
 //! Collects a policy's view of the cluster at one moment, which is the input of the later stages.
 
 mod announced;
+mod planned;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use control::PlannedPods;
+use demand::record::KeptPlan;
 use embedder::{
     BucketId, BucketSet, CapacityType, Cluster, Devices, Gang, PodRequest, Resources, Room, Shape,
     Unfit,
 };
 use placeholders::{GroupStanding, SharedLimit, Standing as PlaceholdersStanding};
 
+use self::planned::KnownPlan;
 use super::announced_share::AnnouncedShare;
 use crate::catalog::{LaunchedBy, Offer, Offers, Pool};
 use crate::observe::PodClass;
@@ -20,7 +24,7 @@ use crate::observe::{HeldBack, WaitingState, Workloads};
 use crate::observe::{Index, PlaceholderPod};
 use crate::observe::{Key, POOL_LABEL};
 use crate::observe::{NodeFacts, NodeSlot, OnNode, units};
-use crate::outcome::{Backoff, NoBucket, TierPods};
+use crate::outcome::{Backoff, NoBucket, PlanSeen, TierPods};
 
 /// A policy's view of the cluster at one moment.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +44,14 @@ pub struct Seen {
     pub held_back: BTreeMap<HeldBack, u64>,
     /// Pods that fit in no bucket of the cluster, by shape.
     pub unfit: Vec<(Shape, u64, NoBucket)>,
+    /// The planned pods that are still to come.
+    pub planned: Vec<PlannedPods>,
+    /// The plans, for their status.
+    pub plans: Vec<PlanSeen>,
+    /// The plans whose objects are to be deleted.
+    pub expired: Vec<Key>,
+    /// What became of the plans that ended.
+    pub ended: Vec<KeptPlan>,
 }
 
 /// Intermediate results that are kept between turns, so that a turn recomputes only what changed.
@@ -59,6 +71,8 @@ pub struct View {
     /// The gangs that are announced, or whose job runs. `None` before the first turn, in which no
     /// gang is new.
     announced: Option<BTreeSet<Key>>,
+    /// The plans of PlannedDemands.
+    plans: BTreeMap<Key, KnownPlan>,
 }
 
 /// The bucket and group of each ReplicaSet of placeholders, by namespace and name.
@@ -91,6 +105,8 @@ impl View {
         self.waiting(index, offers, workloads, (&batch, &mut admitted), &mut seen);
         let window = (now, lead_seconds);
         self.announced(index, offers, workloads, (window, &mut admitted), &mut seen);
+        self.planned(index, offers, workloads, (window, &mut admitted), &mut seen);
+        seen.unfit.sort();
         seen.tiers = tiers(index, workloads);
         seen
     }

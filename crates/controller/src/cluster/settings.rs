@@ -407,6 +407,7 @@ impl WorkloadsSpec {
             gang_jobs,
             // It is read with the limits.
             namespace_share: _,
+            certain_plans,
             volumes_in_any_zone,
         } = self;
         let (min, max) =
@@ -430,6 +431,7 @@ impl WorkloadsSpec {
                 .as_ref()
                 .map(|selector| selector.requirements("spec.workloads.gangJobs", faults)),
             spot_for,
+            certain_plans: *certain_plans,
             announced_most: Some(announced_most),
         }
     }

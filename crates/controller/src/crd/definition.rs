@@ -1,4 +1,4 @@
-//! The CustomResourceDefinition, as Kubernetes' API conventions ask for.
+//! The CustomResourceDefinitions, as Kubernetes' API conventions ask for.
 //!
 //! The schema that is derived from the Rust types differs from them in two points. Numbers have
 //! formats of Rust, of which the API server warns at each `kubectl apply`. Objects and lists have
@@ -8,18 +8,30 @@
 use kube::CustomResourceExt as _;
 use serde_json::Value;
 
-use super::OverprovisioningPolicy;
+use super::{OverprovisioningPolicy, PlannedDemand};
 
-/// The definition of the custom resource.
+/// The definition of the OverprovisioningPolicy.
 ///
 /// # Errors
 /// Never in practice: the derived definition is JSON.
 pub fn definition() -> serde_json::Result<Value> {
-    let mut definition = serde_json::to_value(OverprovisioningPolicy::crd())?;
+    Ok(conforming(serde_json::to_value(OverprovisioningPolicy::crd())?))
+}
+
+/// The definitions of all custom resources.
+///
+/// # Errors
+/// Never in practice: the derived definitions are JSON.
+pub fn definitions() -> serde_json::Result<[Value; 2]> {
+    let planned = serde_json::to_value(PlannedDemand::crd())?;
+    Ok([definition()?, conforming(planned)])
+}
+
+fn conforming(mut definition: Value) -> Value {
     for version in definition["spec"]["versions"].as_array_mut().into_iter().flatten() {
         conform(&mut version["schema"]["openAPIV3Schema"]);
     }
-    Ok(definition)
+    definition
 }
 
 /// Changes a schema and those within it.

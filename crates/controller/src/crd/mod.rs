@@ -1,4 +1,5 @@
-//! The custom resource `OverprovisioningPolicy`, which a platform team writes.
+//! The custom resource `OverprovisioningPolicy`, which a platform team writes, and `PlannedDemand`,
+//! which those write who submit jobs (`planned.rs`).
 //!
 //! The doc comments become the descriptions of the CRD, which `kubectl explain` prints. The
 //! conversion into the settings of the stages is in `cluster/settings.rs`.
@@ -16,9 +17,11 @@ use serde::{Deserialize, Serialize};
 
 pub mod bounds;
 mod definition;
+mod planned;
 mod status;
 
-pub use definition::definition;
+pub use definition::{definition, definitions};
+pub use planned::{PlannedDemand, PlannedDemandSpec, PlannedDemandStatus};
 pub use status::{
     BucketStatus, GroupStatus, NodesStatus, OverprovisioningPolicyStatus, RolloutPhase,
     RolloutStatus, StatusCondition, StepStatus, TierStatus, UnplacedStatus, WarmPoolStatus,
@@ -170,6 +173,9 @@ pub struct WorkloadsSpec {
     /// absent.
     #[schemars(range(min = 0.01, max = 1.0))]
     pub namespace_share: Option<f64>,
+    /// Whether nodes are held for all pods of a PlannedDemand with `certain: true`, however many of
+    /// those that its author planned before came. Otherwise all PlannedDemands are weighed.
+    pub certain_plans: bool,
     /// Whether the pods can use their PersistentVolumeClaims in every zone of the buckets, as with
     /// EFS, or with buckets in one zone. Otherwise pods with such claims do not count, because a
     /// volume may forbid the node of a placeholder.

@@ -3,6 +3,7 @@
 //! ```text
 //! status.rs     a policy's status, with its conditions
 //! nodes.rs      what is known of the nodes of groups, in a status and back
+//! plans.rs      the status of PlannedDemands
 //! events.rs     Kubernetes Events on a policy
 //! metrics.rs    metrics for Prometheus
 //! view.rs       the dashboard's view of a turn
@@ -14,6 +15,7 @@
 mod events;
 mod metrics;
 mod nodes;
+mod plans;
 mod reaction;
 mod status;
 mod view;
@@ -27,6 +29,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
 use self::events::{Events, changed, happened};
+use self::plans::Plans;
 
 pub use self::metrics::Metrics;
 pub use self::nodes::recalled;
@@ -46,6 +49,7 @@ pub struct Explain {
     dashboard: Arc<Dashboard>,
     /// The last status that was written, by policy.
     written: BTreeMap<Key, OverprovisioningPolicyStatus>,
+    plans: Plans,
 }
 
 impl Explain {
@@ -53,6 +57,7 @@ impl Explain {
     pub fn new(client: Client) -> Self {
         Self {
             events: Events::new(client.clone()),
+            plans: Plans::new(client.clone()),
             client,
             metrics: Arc::default(),
             dashboard: Arc::new(Dashboard::new(view::CAPTIONS)),
@@ -124,6 +129,7 @@ impl Explain {
     /// Removes the state of policies that are not in `keys`.
     pub fn keep(&mut self, keys: &BTreeSet<Key>) {
         self.written.retain(|key, _| keys.contains(key));
+        self.plans.keep(keys);
         self.metrics.keep(keys);
     }
 
@@ -150,6 +156,7 @@ impl Explain {
             news.extend(changed(&before, &status));
         }
         self.events.publish(key, policy, news, writes).await;
+        self.plans.report(key, outcome, writes).await;
         if !writes_status {
             return;
         }

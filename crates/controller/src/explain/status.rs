@@ -245,7 +245,7 @@ fn prices_known(offers: &Offers, unread: &[String]) -> (&'static str, &'static s
     }
 }
 
-fn rfc3339(time: DateTime<Utc>) -> String {
+pub(super) fn rfc3339(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 

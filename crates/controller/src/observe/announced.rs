@@ -12,6 +12,7 @@ use super::objects::{
     BatchJob, Condition, CronJob, JobSet, JobSpec, JobStatus, KueueWorkload, PodTemplate,
     TopologyRequest, is_true,
 };
+use super::planned::{Plan, RecalledPlan};
 use super::schedule::Schedule;
 
 /// The state of announced pods: why they do not exist yet, do not start, or no longer need the
@@ -68,6 +69,10 @@ pub struct Announcement {
     pub fired: Option<i64>,
     /// Since when the pods of a suspended Job or JobSet have been held, in Unix seconds.
     pub since: Option<i64>,
+    /// When the pods come that a PlannedDemand announces.
+    pub plan: Option<Plan>,
+    /// What the status of a PlannedDemand has of the pods that came.
+    pub recalled: Option<RecalledPlan>,
 }
 
 /// How long the pods of a suspended Job or JobSet are announced: an hour. A job that should have
@@ -104,7 +109,18 @@ impl Announcement {
         let held = if spec.suspend { Held::Suspended } else { Held::Created };
         let pods = vec![AnnouncedPods::of_job(spec, status, metadata)];
         let since = suspended_since(&status.conditions, metadata);
-        Some(Self { held, labels, pods, gang: false, indexed, schedule: None, fired: None, since })
+        Some(Self {
+            held,
+            labels,
+            pods,
+            gang: false,
+            indexed,
+            schedule: None,
+            fired: None,
+            since,
+            plan: None,
+            recalled: None,
+        })
     }
 
     /// Returns the pods of the next job of a CronJob.
@@ -132,6 +148,8 @@ impl Announcement {
             schedule,
             fired: status.last_schedule_time.as_ref().map(|time| time.0.as_second()),
             since: None,
+            plan: None,
+            recalled: None,
         })
     }
 
@@ -162,7 +180,18 @@ impl Announcement {
         let (held, pods) = (Held::Suspended, pods.collect());
         let (gang, indexed) = (true, false);
         let since = suspended_since(&set.status.conditions, metadata);
-        Some(Self { held, labels, pods, gang, indexed, schedule: None, fired: None, since })
+        Some(Self {
+            held,
+            labels,
+            pods,
+            gang,
+            indexed,
+            schedule: None,
+            fired: None,
+            since,
+            plan: None,
+            recalled: None,
+        })
     }
 
     /// Returns the pods of a Kueue Workload that is neither admitted nor finished: of each set,
@@ -210,7 +239,8 @@ impl Announcement {
         let (labels, pods) = (metadata.labels.clone().unwrap_or_default(), pods.collect());
         let (gang, indexed) = (false, false);
         let (schedule, fired, since) = (None, None, None);
-        Some(Self { held, labels, pods, gang, indexed, schedule, fired, since })
+        let (plan, recalled) = (None, None);
+        Some(Self { held, labels, pods, gang, indexed, schedule, fired, since, plan, recalled })
     }
 }
 
@@ -228,7 +258,8 @@ impl AnnouncedPods {
         Self::of(&spec.template, metadata, pods_left(spec, status).into())
     }
 
-    fn of(template: &PodTemplate, metadata: &ObjectMeta, count: u64) -> Self {
+    /// Returns a number of pods of a template.
+    pub(super) fn of(template: &PodTemplate, metadata: &ObjectMeta, count: u64) -> Self {
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let mut template = template.clone();
         cut(&mut template.spec);

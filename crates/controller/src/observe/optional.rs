@@ -19,6 +19,7 @@ use super::index::GANG_KINDS;
 use super::karpenter::{NodeClaim, NodePool};
 use super::objects::{FlavorSpec, JobSet, KueueWorkload, ResourceFlavor};
 use super::world::{OwnedObject, World};
+use crate::crd::PlannedDemandSpec;
 
 /// The interval at which kinds that a cluster may lack are discovered: one minute.
 const DISCOVERY_INTERVAL: Duration = Duration::from_mins(1);
@@ -31,12 +32,18 @@ struct OptionalKind {
     kind: &'static str,
 }
 
-const OPTIONAL: [OptionalKind; 9] = [
+const OPTIONAL: [OptionalKind; 10] = [
     OptionalKind {
         name: "jobsets",
         group: "jobset.x-k8s.io",
         versions: &["v1alpha2"],
         kind: "JobSet",
+    },
+    OptionalKind {
+        name: "planneddemands",
+        group: "prophet.dev",
+        versions: &["v1alpha1"],
+        kind: "PlannedDemand",
     },
     OptionalKind {
         name: "workloads",
@@ -175,6 +182,10 @@ fn watch_optional(
             let apply = announcer("jobsets", job_set);
             tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
         }
+        "PlannedDemand" => {
+            let apply = announcer("planneddemands", planned);
+            tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
+        }
         "Workload" => {
             let apply = announcer("workloads", workload);
             tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
@@ -228,6 +239,13 @@ fn watch_optional(
 fn job_set(object: &DynamicObject) -> Option<Announcement> {
     let set: JobSet = serde_json::from_value(object.data.clone()).ok()?;
     Announcement::of_job_set(&object.metadata, &set)
+}
+
+fn planned(object: &DynamicObject) -> Option<Announcement> {
+    let part = |name: &str| object.data.get(name).cloned().unwrap_or_default();
+    let spec: PlannedDemandSpec = serde_json::from_value(part("spec")).ok()?;
+    let status = serde_json::from_value(part("status")).unwrap_or_default();
+    Announcement::of_planned(&object.metadata, &spec, &status)
 }
 
 /// The kinds of PodGroups, in the order of their indexes in the index.

@@ -40,6 +40,8 @@ pub struct Workloads {
     pub gang_jobs: Option<Vec<Requirement>>,
     /// The pods that tolerate interruption.
     pub spot_for: SpotFor,
+    /// Whether the pods of certain plans are held, however many of earlier plans came.
+    pub certain_plans: bool,
     /// The most announced demand of one namespace, while several have batch pods. `None` means that
     /// all counts.
     pub announced_most: Option<LimitShare>,

@@ -1,8 +1,8 @@
 //! `prophet crd`: prints the objects that must exist in a cluster before the controller starts.
 
 use controller::cluster::{PRIORITIES, priority_class};
-use controller::crd::definition;
-use serde_json::json;
+use controller::crd::definitions;
+use serde_json::{Value, json};
 
 use crate::cli::output;
 
@@ -11,21 +11,22 @@ Examples:
   prophet crd | kubectl apply -f -
   prophet crd --without-priority-classes > crd.json
 
-Prints the CustomResourceDefinition of OverprovisioningPolicy, and the PriorityClasses that rank placeholders by
-price, as a list in JSON.";
+Prints the CustomResourceDefinitions of OverprovisioningPolicy and PlannedDemand, and the PriorityClasses that rank
+placeholders by price, as a list in JSON.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Args {
-    /// Print only the CustomResourceDefinition
+    /// Print only the CustomResourceDefinitions
     #[arg(long)]
     without_priority_classes: bool,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let crd = definition()?;
+    let list = |items: Vec<Value>| json!({"apiVersion": "v1", "kind": "List", "items": items});
+    let definitions = definitions()?.to_vec();
     if args.without_priority_classes {
-        return output::print_json(&crd);
+        return output::print_json(&list(definitions));
     }
     let classes = (PRIORITIES.0..=PRIORITIES.1).map(|value| {
         json!({
@@ -35,6 +36,5 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             "description": "Placeholders of Prophet: real pods preempt them, the cheapest bucket's first.",
         })
     });
-    let items: Vec<_> = std::iter::once(crd).chain(classes).collect();
-    output::print_json(&json!({"apiVersion": "v1", "kind": "List", "items": items}))
+    output::print_json(&list(definitions.into_iter().chain(classes).collect()))
 }

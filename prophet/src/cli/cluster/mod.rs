@@ -6,6 +6,7 @@
 //! http_get.rs  HTTP requests; prometheus.rs: usage from Prometheus; prometheus_jobs.rs: jobs
 //! ```
 
+mod announce;
 mod args;
 pub(super) mod buckets;
 mod crd;
@@ -31,6 +32,8 @@ pub(super) enum Command {
     Plan(Box<plan::Args>),
     /// Print the reasons for the number of placeholders of each bucket.
     Explain(explain::Args),
+    /// Say which pods will come, and when, so that their nodes are there in time.
+    Announce(Box<announce::Args>),
     /// Stop all policies at once: delete all placeholders, and hold none until `prophet on`.
     Off(off_switch::OffArgs),
     /// Let the policies act again after `prophet off`.
@@ -60,6 +63,7 @@ impl Command {
             Self::Run(args) => run::run(*args),
             Self::Plan(args) => plan::run(*args),
             Self::Explain(args) => explain::run(&args),
+            Self::Announce(args) => announce::run(&args),
             Self::Off(args) => off_switch::off(args),
             Self::On(args) => off_switch::on(args),
             Self::RemovePlaceholders(args) => remove_placeholders::run(args),

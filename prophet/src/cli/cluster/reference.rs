@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt::Write as _;
 
-use controller::crd::definition;
+use controller::crd::definitions;
 use controller::explain::Metrics;
 use controller::observe::HeldBack;
 use controller::outcome::Cause;
@@ -29,6 +29,8 @@ enum Page {
     Commands,
     /// The fields of `OverprovisioningPolicy`.
     Policy,
+    /// The fields of `PlannedDemand`.
+    PlannedDemand,
     /// The metrics, and the reasons that they, the status and the dashboard have.
     Metrics,
 }
@@ -37,7 +39,14 @@ enum Page {
 pub(super) fn run(args: &Args, command: clap::Command) -> anyhow::Result<()> {
     let page = match args.page {
         Page::Commands => commands(command),
-        Page::Policy => policy(&definition()?),
+        Page::Policy => {
+            let [policy, _] = definitions()?;
+            fields(&policy, "policy")
+        }
+        Page::PlannedDemand => {
+            let [_, planned] = definitions()?;
+            fields(&planned, "planned-demand")
+        }
         Page::Metrics => metrics(&Metrics::described()),
     };
     output::print(&page)
@@ -111,14 +120,16 @@ fn write_help(page: &mut String, command: clap::Command, listed: &mut Listed) {
     }
 }
 
-fn policy(crd: &Value) -> String {
-    let mut page = opening(
-        "OverprovisioningPolicy",
-        "policy",
-        "All fields of the custom resource, from its schema. `kubectl explain opp.spec --recursive` prints\n\
+/// The page of the fields of a custom resource.
+fn fields(crd: &Value, page: &str) -> String {
+    let names = &crd["spec"]["names"];
+    let short = text(&names["shortNames"][0]);
+    let about = format!(
+        "All fields of the custom resource, from its schema. `kubectl explain {short}.spec --recursive` prints\n\
          the same. `[]` is an element of a list, and `*` any key of a map. A field without a default may be\n\
-         absent, unless it is required.",
+         absent, unless it is required."
     );
+    let mut page = opening(&text(&names["kind"]), page, &about);
     let version = &crd["spec"]["versions"][0];
     let _ = write!(
         page,

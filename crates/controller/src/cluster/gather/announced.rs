@@ -111,7 +111,8 @@ impl View {
         let known = self.announced.take();
         let is_new = |key: &Key| known.as_ref().is_some_and(|known| !known.contains(key));
         let mut gangs = BTreeSet::new();
-        for (key, announcement) in index.announcements() {
+        let unplanned = index.announcements().filter(|(_, of)| of.plan.is_none());
+        for (key, announcement) in unplanned {
             let fires = match &announcement.schedule {
                 Some(schedule) => self.fires(key, schedule, announcement.fired, now),
                 None => Some(now),
@@ -196,6 +197,5 @@ impl View {
             }
         }
         self.announced = Some(gangs);
-        seen.unfit.sort();
     }
 }

@@ -23,7 +23,7 @@ use crate::cluster::sources::Groups;
 use crate::cluster::trusted_clock::Now;
 use crate::cluster::{Allowed, Config, Controller, GroupSource, Health, Leadership, Looked};
 use crate::cluster::{PRIORITIES, priority_class};
-use crate::crd::Mode;
+use crate::crd::{Mode, PlannedDemand};
 use crate::explain::Explain;
 use crate::observe::{
     Announcement, BatchJob, CronJob, Key, OwnedObject, Priority, Scope, Shared, Watches, World,
@@ -532,6 +532,11 @@ fn buckets(outcome: &Outcome) -> Vec<String> {
             observation.observed.standing.placeholders(id),
         ));
     }
+    for plan in &observation.plans {
+        let held = turn.planned.iter().find(|(name, _)| *name == plan.plan);
+        let held = held.map_or(0, |(_, pods)| *pods);
+        lines.push(format!("{}: {held} pods held, {} came", plan.key, plan.came));
+    }
     for (why, pods) in &observation.held_back {
         lines.push(format!("not counted: {pods} pods, {}", why.label()));
     }
@@ -574,6 +579,12 @@ fn apply(world: &mut World, object: &Value) -> anyhow::Result<()> {
         "CronJob" => {
             let job: CronJob = read(object)?;
             world.index.announce("cronjobs", key, Announcement::of_cron_job(&job));
+        }
+        "PlannedDemand" => {
+            let planned: PlannedDemand = read(object)?;
+            let status = planned.status.unwrap_or_default();
+            let announced = Announcement::of_planned(&planned.metadata, &planned.spec, &status);
+            world.index.announce("planneddemands", key, announced);
         }
         "PriorityClass" => {
             let class = Priority::of(&read(object)?);

@@ -171,10 +171,15 @@ impl PolicyController {
             return (None, faults);
         };
         let observed = &observation.observed;
-        let decision = |turn, weights| Decision {
+        let decision = |control: &Control, turn, weights| Decision {
             turn,
             lead_seconds: of.leads.iter().map(|lead| lead.seconds).collect(),
             weights,
+            kept: {
+                let authors = observation.plans.iter().map(|plan| &plan.author);
+                let kept = |author: &String| Some((author.clone(), control.kept(author)?));
+                authors.filter_map(kept).collect()
+            },
         };
         if observation.blind {
             let names = of.catalog.buckets().iter().map(|bucket| bucket.name.as_str());
@@ -191,7 +196,7 @@ impl PolicyController {
             policy.limits.outer.yielding = policy.limits.outer.yielding.filter(|_| shrinks);
             let turn = control.outdated_turn(observed, &policy, &headroom);
             let outdated = (shrinks || !turn.plan.is_empty()).then_some(turn);
-            return (outdated.map(|turn| decision(turn, Vec::new())), faults);
+            return (outdated.map(|turn| decision(control, turn, Vec::new())), faults);
         }
         let turn = control.turn(observed, &settings.policy);
         let weights = (0..of.catalog.len()).map(|bucket| control.weights(bucket)).collect();
@@ -207,7 +212,7 @@ impl PolicyController {
         for fault in control.faults() {
             faults.add(Cause::Model, format!("{} is not used: {fault}", config.model));
         }
-        (Some(decision(turn, weights)), faults)
+        (Some(decision(control, turn, weights)), faults)
     }
 }
 

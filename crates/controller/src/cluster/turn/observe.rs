@@ -51,6 +51,7 @@ impl PolicyController {
             self.ended_launches(&world, &places, settings, (offers, &backoffs), context, now)
         };
         let backoffs = self.backoffs(&world, context, offers, now);
+        let lesson = self.lesson(context, settings, offers, blind, now);
         let mut seen = self.gather(&world, &places, settings, offers, &backoffs, now);
         if settings.placeholders.kind == PlaceholderKind::CapacityBuffer {
             for ((bucket, group), nodes) in stands.buffered(offers) {
@@ -64,7 +65,7 @@ impl PolicyController {
                 .collect()
         });
         let announced_first = std::mem::take(&mut seen.announced_first);
-        let arrivals = self.arrivals(context, settings, offers, announced_first, blind, now);
+        let arrivals = self.arrivals(lesson, settings, offers, announced_first);
         let starts = if blind { Vec::new() } else { starts(index, offers, settings, context) };
         if context.config.data.is_some() {
             let observed = (index, offers, workloads);
@@ -97,9 +98,11 @@ impl PolicyController {
                 namespaces,
                 gangs,
                 starts,
-                planned: Vec::new(),
-                kept: Vec::new(),
+                planned: seen.planned,
+                kept: seen.ended,
             },
+            plans: seen.plans,
+            expired: seen.expired,
             ready: seen.ready,
             tiers: seen.tiers,
             held_back: seen.held_back,
@@ -224,19 +227,37 @@ impl PolicyController {
         self.view.gather(&world.index, offers, &settings.workloads, places, &backs_off, window)
     }
 
-    /// What arrived since a control last learnt, and the gangs that are announced for the first
-    /// time. Empty while nothing can be learnt.
-    fn arrivals(
+    /// What to do with what arrived since a control last learnt, without the pods that were
+    /// planned.
+    fn lesson(
         &mut self,
         context: &TurnContext<'_>,
         settings: &PolicySettings,
         offers: &Offers,
-        announced_first: Vec<(Key, Gang)>,
         blind: bool,
         now: DateTime<Utc>,
-    ) -> Arrivals {
+    ) -> Lesson {
         let can_learn = !blind && self.has_control_of(offers);
         let lesson = self.unlearnt_arrivals.turn(context, can_learn, settings.tick_seconds, now);
+        let Lesson::Learn(Arrived { mut pods, gangs }) = lesson else { return lesson };
+        for (class, count) in &mut pods {
+            if settings.workloads.select(class) {
+                *count -= self.view.planned_of(class, *count, offers, &settings.workloads);
+            }
+        }
+        pods.retain(|(_, count)| *count > 0);
+        Lesson::Learn(Arrived { pods, gangs })
+    }
+
+    /// What arrived since a control last learnt, and the gangs that are announced for the first
+    /// time. Empty while nothing can be learnt.
+    fn arrivals(
+        &mut self,
+        lesson: Lesson,
+        settings: &PolicySettings,
+        offers: &Offers,
+        announced_first: Vec<(Key, Gang)>,
+    ) -> Arrivals {
         let Lesson::Learn(Arrived { pods, gangs }) = lesson else {
             // An announced gang has not arrived yet, so it can be learnt later even if arrivals are
             // dropped.
