@@ -24,7 +24,7 @@ pub(super) fn fragments(
         ("headline", escape(&state.headline).replace('\n', "<br>")),
         ("ranges", ranges(choice)),
         ("curves", curves(captions, state, choice)),
-        ("figures", figures(state) + &if_acted(state)),
+        ("figures", figures(state) + &if_acted(state) + &planned(state)),
         ("choices", choices(state, choice)),
         (
             "bucket",
@@ -150,6 +150,16 @@ fn if_acted(state: &State) -> String {
         format!("<p><b>If {} had acted:</b> {}</p>", escape(name), escape(text))
     };
     known.map(paragraph).collect()
+}
+
+/// The pods that will come, as they were announced.
+fn planned(state: &State) -> String {
+    let all = state.policies.iter().flat_map(|policy| &policy.view.planned);
+    let item = |(name, text): &(String, String)| {
+        format!("<li><b>{}</b> {}</li>", escape(name), escape(text))
+    };
+    let items: String = all.map(item).collect();
+    if items.is_empty() { items } else { format!("<h3>Planned demand</h3><ul>{items}</ul>") }
 }
 
 fn text(figure: &Figure) -> String {

@@ -25,6 +25,8 @@ pub struct PolicyView {
     pub figures: Vec<Figure>,
     /// What would have happened if a policy that only reports had acted, once it is known.
     pub if_acted: Option<String>,
+    /// What is known of pods that will come: who announced them, and what is held for them.
+    pub planned: Vec<(String, String)>,
     /// Its buckets, in the order of the catalog. Empty if no decision was possible.
     pub buckets: Vec<BucketView>,
     /// Its problems, worst first.

@@ -142,6 +142,7 @@ impl RunViews<'_> {
                 .zip(reactive)
                 .map_or_else(Vec::new, |(own, reactive)| self.figures(&own, &reactive)),
             if_acted: None,
+            planned: Vec::new(),
             buckets,
             faults: Vec::new(),
         });

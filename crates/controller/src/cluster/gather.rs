@@ -14,8 +14,8 @@ use embedder::{
 };
 use placeholders::{GroupStanding, SharedLimit, Standing as PlaceholdersStanding};
 
-use self::planned::KnownPlan;
 use super::announced_share::AnnouncedShare;
+use super::known_plan::KnownPlan;
 use crate::catalog::{LaunchedBy, Offer, Offers, Pool};
 use crate::observe::PodClass;
 use crate::observe::Schedule;

@@ -14,6 +14,7 @@
 //! election.rs           leader election: of several replicas, one writes
 //! health.rs             the health of the controller, for its probes
 //! gather.rs             a policy's view of the cluster
+//! known_plan.rs         what is known of a PlannedDemand between turns
 //! checks.rs             a policy's prerequisites in the cluster
 //! blindness.rs          how long watches have been failing, and the headroom that stays
 //! stale.rs              announcements that are out of date, because their watch fails
@@ -63,6 +64,7 @@ mod gather;
 mod health;
 mod history;
 mod if_acted;
+mod known_plan;
 mod launch_latencies;
 mod launch_tracker;
 mod off_switch;

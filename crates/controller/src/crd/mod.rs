@@ -23,7 +23,7 @@ mod status;
 pub use definition::{definition, definitions};
 pub use planned::{PlannedDemand, PlannedDemandSpec, PlannedDemandStatus};
 pub use status::{
-    BucketStatus, GroupStatus, NodesStatus, OverprovisioningPolicyStatus, RolloutPhase,
+    BucketStatus, GroupStatus, NodesStatus, OverprovisioningPolicyStatus, PlanStatus, RolloutPhase,
     RolloutStatus, StatusCondition, StepStatus, TierStatus, UnplacedStatus, WarmPoolStatus,
 };
 

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::planned::PlannedDemandStatus;
+
 /// The demand, forecasts, placeholders and problems of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -26,6 +28,10 @@ pub struct OverprovisioningPolicyStatus {
     /// The pods of each tier, in the order of their names. Absent if the policy has no tiers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<TierStatus>,
+    /// The PlannedDemands whose pods are expected now, or next: the twenty earliest ones. Absent if
+    /// the policy covers none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub planned: Vec<PlanStatus>,
     /// The rollout. Absent in the mode `Observe`, and if the policy has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,
@@ -78,6 +84,16 @@ pub struct TierStatus {
     pub waiting: u64,
     /// The number of its pods on nodes.
     pub running: u64,
+}
+
+/// A PlannedDemand that the policy covers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PlanStatus {
+    /// The PlannedDemand, as NAMESPACE/NAME.
+    pub name: String,
+    /// What its own status has.
+    #[serde(flatten)]
+    pub status: PlannedDemandStatus,
 }
 
 /// A condition, with the fields of `metav1.Condition`.

@@ -4,6 +4,7 @@
 //! status.rs     a policy's status, with its conditions
 //! nodes.rs      what is known of the nodes of groups, in a status and back
 //! plans.rs      the status of PlannedDemands
+//! rfc3339.rs    times in a status
 //! events.rs     Kubernetes Events on a policy
 //! metrics.rs    metrics for Prometheus
 //! view.rs       the dashboard's view of a turn
@@ -17,6 +18,7 @@ mod metrics;
 mod nodes;
 mod plans;
 mod reaction;
+mod rfc3339;
 mod status;
 mod view;
 

@@ -7,11 +7,14 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
-use super::status::rfc3339;
+use super::rfc3339::rfc3339;
 use crate::crd::{PlannedDemand, PlannedDemandStatus};
 use crate::observe::Key;
 use crate::outcome::{Outcome, PlanSeen};
 use crate::writes::{Admission, REQUEST, WriteKind, Writes, Written};
+
+/// The most plans of a policy in its status and on the dashboard.
+pub(super) const PLANS_MAX: usize = 20;
 
 /// Writes the status of PlannedDemands.
 pub(super) struct Plans {
@@ -40,7 +43,7 @@ impl Plans {
         let covered: BTreeSet<&Key> = plans.iter().map(|plan| &plan.key).collect();
         self.written.retain(|key, (of, _)| of != policy || covered.contains(key));
         for plan in plans {
-            let status = status(plan, policy, outcome);
+            let status = plan_status(plan, policy, outcome);
             let (of, written) =
                 self.written.entry(plan.key.clone()).or_insert_with(|| (policy.clone(), None));
             if of != policy || written.as_ref() == Some(&status) {
@@ -104,7 +107,7 @@ async fn write(client: &Client, key: &Key, status: &PlannedDemandStatus) -> kube
 }
 
 /// The status of a plan.
-pub(super) fn status(plan: &PlanSeen, policy: &Key, outcome: &Outcome) -> PlannedDemandStatus {
+pub(super) fn plan_status(plan: &PlanSeen, policy: &Key, outcome: &Outcome) -> PlannedDemandStatus {
     let turn = outcome.turn();
     let held = turn.and_then(|turn| turn.planned.iter().find(|(name, _)| *name == plan.plan));
     let held = held.map_or(0, |(_, pods)| *pods);

@@ -2,18 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 use embedder::{Resource, Shape, Unplaced};
 use instances::PriceSource;
 use placeholders::{Prices, Reason};
 
 use super::nodes::nodes;
+use super::plans::{PLANS_MAX, plan_status};
+use super::rfc3339::rfc3339;
 use crate::catalog::Offers;
 use crate::crd::{
-    BucketStatus, GroupStatus, OverprovisioningPolicy, OverprovisioningPolicyStatus,
-    StatusCondition, StepStatus, TierStatus, UnplacedStatus,
+    BucketStatus, GroupStatus, OverprovisioningPolicy, OverprovisioningPolicyStatus, PlanStatus,
+    PlannedDemandStatus, StatusCondition, StepStatus, TierStatus, UnplacedStatus,
 };
-use crate::outcome::{Cause, Decision, Outcome, TierPods};
+use crate::observe::Key;
+use crate::outcome::{Cause, Decision, Outcome, PlanSeen, TierPods};
 
 /// The most shapes of unplaced pods in a status.
 const UNPLACED_MAX: usize = 20;
@@ -39,6 +42,7 @@ pub fn status(
         target: sum(|bucket| bucket.target),
         placeholders: sum(|bucket| bucket.placeholders),
         tiers: outcome.observation.tiers.iter().map(tier).collect(),
+        planned: plans(policy, outcome),
         // An invalid policy has no step, and goes on with the one before once it is corrected.
         rollout: outcome.rollout.clone().or_else(|| {
             let invalid = outcome.faults.has(Cause::InvalidPolicy);
@@ -129,6 +133,19 @@ fn buckets(
         }
     };
     turn.plan.buckets.iter().map(one).collect()
+}
+
+/// The plans that the policy covers, the earliest ones.
+fn plans(policy: &OverprovisioningPolicy, outcome: &Outcome) -> Vec<PlanStatus> {
+    let mut plans: Vec<&PlanSeen> = outcome.observation.plans.iter().collect();
+    plans.sort_by_key(|plan| (plan.at, &plan.key));
+    let key = Key::of(&policy.metadata);
+    let status = |plan: &PlanSeen| PlanStatus {
+        name: plan.key.to_string(),
+        // It is the policy whose status has the plan.
+        status: PlannedDemandStatus { policy: None, ..plan_status(plan, &key, outcome) },
+    };
+    plans.into_iter().take(PLANS_MAX).map(status).collect()
 }
 
 fn unplaced(outcome: &Outcome) -> Vec<UnplacedStatus> {
@@ -243,10 +260,6 @@ fn prices_known(offers: &Offers, unread: &[String]) -> (&'static str, &'static s
     } else {
         ("True", "Listed", "the price of each bucket is known".into())
     }
-}
-
-pub(super) fn rfc3339(time: DateTime<Utc>) -> String {
-    time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
 /// Whether a cause keeps the policy from being applied. `blind` is whether a watch fails that the

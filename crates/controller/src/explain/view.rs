@@ -5,10 +5,11 @@ use dashboard::{Acting, BucketView, Captions, Curve, FaultView, Figure, PolicyVi
 use instances::Price;
 use placeholders::Prices;
 
+use super::plans::{PLANS_MAX, plan_status};
 use crate::account::Account;
-use crate::crd::Mode;
+use crate::crd::{Mode, PlannedDemandStatus};
 use crate::observe::Key;
-use crate::outcome::{Decision, Outcome, PolicyFault};
+use crate::outcome::{Decision, Outcome, PlanSeen, PolicyFault};
 
 /// The texts of the dashboard of the controller.
 pub(super) const CAPTIONS: Captions = Captions {
@@ -59,9 +60,24 @@ pub(super) fn view(
         ],
         figures: figures(outcome),
         if_acted: outcome.if_acted.clone(),
+        planned: planned(key, outcome),
         buckets,
         faults: outcome.faults.iter().map(fault).collect(),
     }
+}
+
+/// The plans that the policy covers, the earliest ones, each with its name and a sentence.
+fn planned(key: &Key, outcome: &Outcome) -> Vec<(String, String)> {
+    let mut plans: Vec<&PlanSeen> = outcome.observation.plans.iter().collect();
+    plans.sort_by_key(|plan| (plan.at, &plan.key));
+    let sentence = |plan: &PlanSeen| {
+        let PlannedDemandStatus { next, kept, message, .. } = plan_status(plan, key, outcome);
+        let kept = kept.map_or(String::new(), |kept| {
+            format!(" Of the pods that {} planned before, {kept} came.", plan.author)
+        });
+        (plan.key.to_string(), format!("{}: {message}.{kept}", next.unwrap_or_default()))
+    };
+    plans.into_iter().take(PLANS_MAX).map(sentence).collect()
 }
 
 /// Returns the buckets; none where no decision was possible.

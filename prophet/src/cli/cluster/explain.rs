@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use anyhow::bail;
 use controller::crd::{
-    BucketStatus, GroupStatus, Mode, OverprovisioningPolicyStatus, RolloutStatus, StepStatus,
-    WarmPoolStatus,
+    BucketStatus, GroupStatus, Mode, OverprovisioningPolicyStatus, PlanStatus, PlannedDemandStatus,
+    RolloutStatus, StepStatus, WarmPoolStatus,
 };
 use controller::observe::StoredPolicy;
 use instances::PriceSource;
@@ -123,6 +123,14 @@ pub(super) fn describe(
     }
     for controller::crd::TierStatus { name, waiting, running } in &status.tiers {
         let _ = writeln!(text, "  tier {name}: {waiting} pods wait, {running} run");
+    }
+    for PlanStatus { name, status } in &status.planned {
+        let PlannedDemandStatus { next, came, kept, message, .. } = status;
+        let next = next.as_deref().unwrap_or("never");
+        let _ = writeln!(text, "  planned {name} at {next}: {came} pods came; {message}");
+        if let Some(kept) = kept {
+            let _ = writeln!(text, "    of the pods that its author planned before, {kept} came");
+        }
     }
     for (reason, pods) in &status.held_back {
         let _ = writeln!(text, "  {pods} announced pods are not counted: {reason}");

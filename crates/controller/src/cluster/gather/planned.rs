@@ -3,41 +3,17 @@
 use std::collections::BTreeMap;
 
 use control::{NOTICE_MAX, PlannedPods};
-use demand::record::KeptPlan;
 use embedder::{BucketSet, Gang, PodRequest, Shape, virtual_instance};
 
 use super::{Seen, View, no_bucket};
 use crate::catalog::Offers;
 use crate::cluster::announced_share::AnnouncedShare;
-use crate::observe::{Announcement, ClassId, HeldBack, Index, Key, Plan, PodClass, Workloads};
+use crate::cluster::known_plan::KnownPlan;
+use crate::observe::{ClassId, HeldBack, Index, Key, PodClass, Workloads};
 use crate::outcome::PlanSeen;
 
 /// The most PlannedDemands of a namespace that count. The first ones by name count.
 const PLANS_MAX: usize = 100;
-
-/// What is known of a plan between turns.
-#[derive(Clone, Debug)]
-pub(super) struct KnownPlan {
-    plan: Plan,
-    /// The time at which the pods come, in Unix seconds.
-    at: i64,
-    /// The shape of the pods.
-    shape: Shape,
-    /// The number of planned pods.
-    planned: u64,
-    /// The pods that came.
-    came: u64,
-    /// Whether pods are expected: from a lead time before `at` on, until all came.
-    is_open: bool,
-}
-
-impl KnownPlan {
-    /// What became of the plan so far.
-    fn kept(&self) -> KeptPlan {
-        let came = self.came.min(self.planned);
-        KeptPlan { author: self.plan.author.clone(), planned: self.planned, came }
-    }
-}
 
 impl View {
     /// Returns how many of the pods of a class that arrived were planned. These are counted as
@@ -99,7 +75,8 @@ impl View {
             let fitting = offers.catalog.buckets_for(&shape);
             let lead = fitting.as_ref().ok().and_then(BucketSet::first);
             let lead = lead.and_then(|id| lead_seconds.get(id)).copied().unwrap_or(0).max(0);
-            let Some(mut known) = next(plan, known, announcement, (&shape, pods), now) else {
+            let Some(mut known) = KnownPlan::next(plan, known, announcement, (&shape, pods), now)
+            else {
                 // Its last time is over.
                 seen.expired.extend(plan.is_expired(now).then(|| key.clone()));
                 seen.ended.extend(known.filter(|known| known.is_open).map(KnownPlan::kept));
@@ -197,26 +174,4 @@ fn bound(index: &Index) -> BTreeMap<ClassId, u64> {
         }
     }
     bound
-}
-
-/// What is known of a plan at the next of its times. `None` after the last one.
-fn next(
-    plan: &Plan,
-    known: Option<&KnownPlan>,
-    announcement: &Announcement,
-    (shape, planned): (&Shape, u64),
-    now: i64,
-) -> Option<KnownPlan> {
-    let same = known.filter(|known| now < plan.end(known.at));
-    let at = match same {
-        Some(known) => known.at,
-        None => plan.next(now)?,
-    };
-    let shape = shape.clone();
-    if let Some(known) = same {
-        return Some(KnownPlan { shape, planned, came: known.came, ..known.clone() });
-    }
-    let recalled = announcement.recalled.filter(|recalled| recalled.at == at && known.is_none());
-    let came = recalled.map_or(0, |recalled| recalled.came);
-    Some(KnownPlan { plan: plan.clone(), at, shape, planned, came, is_open: false })
 }
