@@ -88,6 +88,9 @@ fn the_cloudformation_example_is_valid() {
 /// Each field in `value` that the schema does not have.
 fn unknown(value: &Value, schema: &Value, path: &str, found: &mut Vec<String>) {
     let below = |name: &str| format!("{path}.{name}");
+    if schema["x-kubernetes-preserve-unknown-fields"] == true {
+        return;
+    }
     match value {
         Value::Object(fields) => {
             for (name, field) in fields {

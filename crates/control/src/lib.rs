@@ -236,8 +236,8 @@ impl Control {
     pub fn watch(&mut self, observed: &Observed) -> Option<Tick> {
         let Self { plans, recorder, catalog, .. } = self;
         let embed = |cluster: &Cluster| embed(cluster, catalog);
-        let (mut demand, _) =
-            plans.demand(observed, Objective::default(), catalog, recorder, embed);
+        let seen = (&observed.cluster, &*observed.planned, &*observed.kept);
+        let (mut demand, _) = plans.demand(seen, Objective::default(), catalog, recorder, embed);
         demand.rooms = observed.rooms.clone().unwrap_or(demand.rooms);
         self.record(observed, &demand, None)
     }
@@ -250,8 +250,8 @@ impl Control {
         let Self { plans, recorder, catalog, .. } = self;
         let embed =
             |cluster: &Cluster| embed_preferring(cluster, catalog, &moment.open, &moment.held);
-        let (mut demand, planned) =
-            plans.demand(observed, policy.objective, catalog, recorder, embed);
+        let seen = (cluster, &*observed.planned, &*observed.kept);
+        let (mut demand, planned) = plans.demand(seen, policy.objective, catalog, recorder, embed);
         demand.rooms = rooms.clone().unwrap_or(demand.rooms);
         let tick = self.record(observed, &demand, policy.limits.outer.rollout_percent);
         let (arriving, newly) = (self.recorder.arriving(), self.recorder.planned_nodes());

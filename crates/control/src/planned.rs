@@ -21,8 +21,6 @@ use demand::record::{KeptPlan, Recorder};
 use embedder::{Catalog, Cluster, Demand, PodRequest, VirtualInstance};
 use placeholders::{Objective, Prices};
 
-use crate::Observed;
-
 /// The pods of one plan that are still to come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedPods {
@@ -165,23 +163,24 @@ impl Plans {
         self.authors.get(author).map(Kept::mean)
     }
 
-    /// Returns the demand with the held planned pods, and what they are of it. Learns from the plans
-    /// that ended, and counts those that are new. `embed` computes the demand of a cluster.
+    /// Returns the demand of a cluster with the held planned pods, and what they are of it. Counts
+    /// the plans that are new, and learns from those that ended. `embed` computes the demand of a
+    /// cluster.
     pub(crate) fn demand(
         &mut self,
-        observed: &Observed,
+        (cluster, planned, kept): (&Cluster, &[PlannedPods], &[KeptPlan]),
         objective: Objective,
         catalog: &Catalog,
         recorder: &mut Recorder,
         embed: impl Fn(&Cluster) -> Demand,
     ) -> (Demand, Planned) {
-        for kept in &observed.kept {
+        for kept in kept {
             self.learn(kept);
             recorder.kept(kept.clone());
         }
-        let without = embed(&observed.cluster);
+        let without = embed(cluster);
         let prices = || Prices::new(objective, catalog);
-        let held = self.hold(&observed.planned, prices, catalog);
+        let held = self.hold(planned, prices, catalog);
         if held.pods.is_empty() {
             return (without, Planned { plans: held.plans, ..Planned::default() });
         }
@@ -191,7 +190,7 @@ impl Plans {
             }
             recorder.noticed(shape, *count, *notice);
         }
-        let mut demand = embed(&with(&observed.cluster, &held.pods));
+        let mut demand = embed(&with(cluster, &held.pods));
         let more = |than: &Demand| -> Vec<u64> {
             let pairs = demand.present.iter().zip(&than.present);
             pairs.map(|(all, than)| all.saturating_sub(*than)).collect()
@@ -200,7 +199,7 @@ impl Plans {
         if held.known.is_empty() {
             recorder.planned(nodes.iter().copied());
         } else if held.known.len() < held.pods.len() {
-            recorder.planned(more(&embed(&with(&observed.cluster, &held.known))));
+            recorder.planned(more(&embed(&with(cluster, &held.known))));
         }
         demand.gangs.extend(held.gangs(&nodes));
         (demand, Planned { without: Some(without), nodes, plans: held.plans })
@@ -366,11 +365,15 @@ mod tests {
         let catalog = catalog([("node", 4_000, 1.0)]);
         let (mut plans, mut recorder) = (Plans::default(), Recorder::new(&catalog, 60));
         let mut newly = |planned: &[PlannedPods]| {
-            let observed = Observed { planned: planned.to_vec(), ..Observed::default() };
             let embed = |cluster: &Cluster| embedder::embed(cluster, &catalog);
             let objective = Objective::WaitRatio(9.0);
-            let (demand, planned) =
-                plans.demand(&observed, objective, &catalog, &mut recorder, embed);
+            let (demand, planned) = plans.demand(
+                (&Cluster::default(), planned, &[]),
+                objective,
+                &catalog,
+                &mut recorder,
+                embed,
+            );
             let (time, state) = (chrono::DateTime::UNIX_EPOCH, BucketState::default());
             let tick = recorder.tick(time, &[state], &[]);
             let arrived = tick.arrivals.iter().map(|(_, count)| *count).sum();

@@ -12,7 +12,7 @@
 //! named_policy.rs   the policies by name
 //! forecasters.rs    the forecaster of each policy
 //! input.rs          the checked input of a run
-//! announced.rs      jobs of which a policy is told before they are submitted
+//! announcements.rs  which jobs are announced; announced.rs: what a policy is told of them in a run
 //! autoscaler.rs     scans, launches, backoff
 //! gang_estimate.rs  the nodes for jobs whose pods must be in one group
 //! policy_run.rs     the policy under test: its control, and its observations since its last turn
@@ -35,6 +35,7 @@
 
 pub mod advice;
 mod announced;
+mod announcements;
 #[cfg(test)]
 mod audit;
 mod autoscaler;
@@ -61,7 +62,7 @@ mod warm_up;
 pub mod witness;
 mod world;
 
-pub use announced::{AnnouncedBy, Announcements, FALSE_SHARE_MAX};
+pub use announcements::{AnnouncedBy, Announcements, FALSE_SHARE_MAX};
 pub use bootstrap::{DAYS_MIN, Ratio};
 pub use compare::parallel;
 pub use compare::{Comparison, PolicyResult, Progress, SpotCase, SpotInstances, compare};

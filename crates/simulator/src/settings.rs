@@ -16,7 +16,7 @@ use instances::CatalogFile;
 use placeholders::Policy;
 use serde::{Deserialize, Serialize};
 
-use super::announced::Announcements;
+use super::announcements::Announcements;
 use super::named_policy::{NamedPolicy, PaperForecast};
 use super::spot::{Interruptions, SpotFor};
 use crate::replay::SchedulerKind;

@@ -12,7 +12,7 @@ use super::objects::{
     BatchJob, Condition, CronJob, JobSet, JobSpec, JobStatus, KueueWorkload, PodTemplate,
     TopologyRequest, is_true,
 };
-use super::planned::{Plan, RecalledPlan};
+use super::plan::{Plan, RecalledPlan};
 use super::schedule::Schedule;
 
 /// The state of announced pods: why they do not exist yet, do not start, or no longer need the

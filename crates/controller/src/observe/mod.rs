@@ -13,7 +13,7 @@
 //! held_back.rs     why pods do not count as demand
 //! nodes.rs         nodes, and the pods on each
 //! announced.rs     announced pods: those of suspended jobs, queued workloads and CronJobs
-//! planned.rs       planned pods: those of PlannedDemands
+//! planned.rs       planned pods: those of PlannedDemands; plan.rs: when they come
 //! schedule.rs      the times at which a CronJob fires
 //! measured.rs      what running pods used so far
 //! finished.rs      pods that ran on a node and ended
@@ -45,6 +45,7 @@ mod nodes;
 mod objects;
 mod obstacle;
 mod optional;
+mod plan;
 mod planned;
 mod requests;
 mod scale_up_events;
@@ -78,7 +79,7 @@ pub use objects::{
     BatchJob, CronJob, DaemonSet, JobSet, Key, KueueWorkload, Node, Pod, PodSpec, Requirement,
     Taint,
 };
-pub use planned::{Plan, RecalledPlan};
+pub use plan::{Plan, RecalledPlan};
 pub use requests::{PodRequests, kind_in, requests, resources};
 pub use scale_up_events::{NoScaleUp, ScaleUpReports};
 pub use schedule::Schedule;

@@ -129,7 +129,7 @@ fn fields(crd: &Value, page: &str) -> String {
          the same. `[]` is an element of a list, and `*` any key of a map. A field without a default may be\n\
          absent, unless it is required."
     );
-    let mut page = opening(&text(&names["kind"]), page, &about);
+    let mut page = opening(text(&names["kind"]), page, &about);
     let version = &crd["spec"]["versions"][0];
     let _ = write!(
         page,
