@@ -78,8 +78,8 @@ pub struct Observed {
     pub gangs: Vec<VirtualInstance>,
     /// Pods that started since the last observation, by bucket.
     pub starts: Vec<(BucketId, PodStarts)>,
-    /// Planned pods that come within the time of a launch. `arrivals` and `gangs` have none of the
-    /// pods that were planned.
+    /// Planned pods that come within the time of a launch. `arrivals` has none of the pods for which
+    /// nodes were held.
     pub planned: Vec<PlannedPods>,
     /// Plans that ended since the last observation.
     pub kept: Vec<KeptPlan>,
@@ -162,6 +162,7 @@ impl Control {
     /// buckets, it also takes over the observations since the last tick.
     pub fn succeed(&mut self, predecessor: &Self) {
         self.recorder.succeed(&predecessor.recorder);
+        self.plans.succeed(&predecessor.plans);
         self.fallback = predecessor.fallback.renumbered(&predecessor.catalog, &self.catalog);
         self.steady = predecessor.steady.renumbered(&predecessor.catalog, &self.catalog);
         if let (Some(ours), Some(theirs)) = (&mut self.warm_pools, &predecessor.warm_pools) {

@@ -32,6 +32,8 @@ pub struct PlannedPods {
     pub requests: Vec<PodRequest>,
     /// The number of planned pods, with those that came.
     pub planned: u64,
+    /// Of these, the pods that came, or that are there.
+    pub came: u64,
     /// The instances that the pods take together. `None` if they fit on one, or if they may start
     /// one by one.
     pub gang: Option<VirtualInstance>,
@@ -56,8 +58,8 @@ impl PlannedPods {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plans {
     authors: BTreeMap<String, Kept>,
-    /// The plans whose pods have been held at the last observation.
-    seen: BTreeSet<String>,
+    /// The plans of the last observation. `None` before the first one, in which no plan is new.
+    seen: Option<BTreeSet<String>>,
 }
 
 /// The most authors whose plans are remembered. The plans of a further author are held whole.
@@ -150,6 +152,11 @@ impl Planned {
 }
 
 impl Plans {
+    /// Takes over which plans have been seen.
+    pub(crate) fn succeed(&mut self, predecessor: &Self) {
+        self.seen.clone_from(&predecessor.seen);
+    }
+
     /// Learns what became of a plan.
     pub(crate) fn learn(&mut self, kept: &KeptPlan) {
         if self.authors.len() < AUTHORS_MAX || self.authors.contains_key(&kept.author) {
@@ -213,14 +220,15 @@ impl Plans {
         catalog: &Catalog,
     ) -> Held {
         let mut held = Held::default();
-        let before = std::mem::take(&mut self.seen);
+        let names = planned.iter().map(|plan| plan.plan.clone()).collect();
+        let before = self.seen.replace(names);
         if planned.is_empty() {
             return held;
         }
         let prices = prices();
-        for plan in planned {
+        for plan in planned.iter().filter(|plan| plan.left() > 0) {
             let requests = self.held(plan, &prices, catalog);
-            let is_new = !before.contains(&plan.plan);
+            let is_new = before.as_ref().is_some_and(|before| !before.contains(&plan.plan));
             let is_late = plan.notice < NOTICE_MAX;
             if is_new && is_late {
                 held.late.extend(requests.iter().map(|request| (request.clone(), plan.notice)));
@@ -228,12 +236,11 @@ impl Plans {
             if !is_new || is_late {
                 held.known.extend(requests.iter().cloned());
             }
-            let is_whole = || requests == plan.requests && plan.left() == plan.planned;
+            let is_whole = || requests == plan.requests && plan.came == 0;
             held.gangs.extend(plan.gang.filter(|_| is_whole()));
             let pods = requests.iter().fold(0, |sum: u64, of| sum.saturating_add(of.count));
             held.plans.push((plan.plan.clone(), pods));
             held.pods.extend(requests);
-            self.seen.insert(plan.plan.clone());
         }
         held
     }
@@ -242,8 +249,6 @@ impl Plans {
     fn held(&self, plan: &PlannedPods, prices: &Prices, catalog: &Catalog) -> Vec<PodRequest> {
         let kept = self.authors.get(&plan.author).filter(|_| !plan.certain);
         let Some(kept) = kept else { return plan.requests.clone() };
-        let left = plan.left();
-        let came = plan.planned.saturating_sub(left);
         let mut rest = u64::MAX;
         let mut requests = Vec::new();
         for request in &plan.requests {
@@ -251,7 +256,7 @@ impl Plans {
             let bucket = fitting.and_then(|fitting| fitting.first()).unwrap_or_default();
             let tenths = u128::from(kept.quantile(prices.quantile(bucket)));
             let all = (u128::from(plan.planned) * tenths).div_ceil(Kept::STEPS as u128);
-            let most = u64::try_from(all).unwrap_or(u64::MAX).saturating_sub(came);
+            let most = u64::try_from(all).unwrap_or(u64::MAX).saturating_sub(plan.came);
             rest = rest.min(most);
             let count = request.count.min(rest);
             rest -= count;
@@ -294,6 +299,7 @@ mod tests {
             author: "team".into(),
             requests: vec![pods(count, cpus(4_000))],
             planned: 10,
+            came: 10 - count,
             gang: None,
             notice,
             certain: false,
@@ -364,6 +370,7 @@ mod tests {
     fn only_new_plans_that_are_known_a_launch_ahead_are_new_demand() {
         let catalog = catalog([("node", 4_000, 1.0)]);
         let (mut plans, mut recorder) = (Plans::default(), Recorder::new(&catalog, 60));
+        plans.seen = Some(BTreeSet::new());
         let mut newly = |planned: &[PlannedPods]| {
             let embed = |cluster: &Cluster| embedder::embed(cluster, &catalog);
             let objective = Objective::WaitRatio(9.0);

@@ -81,8 +81,8 @@ pub struct Observation {
     pub unfit: Vec<(Shape, u64, NoBucket)>,
     /// The PlannedDemands that the policy covers.
     pub plans: Vec<PlanSeen>,
-    /// The PlannedDemands that are to be deleted, because they ended long ago.
-    pub expired: Vec<Key>,
+    /// The PlannedDemands that are to be deleted, because they ended long ago, with their versions.
+    pub expired: Vec<(Key, Option<String>)>,
     /// Launches that ended since the last turn.
     pub launches: Vec<EndedLaunch>,
     /// The nodes launched for placeholders to which the first batch pod came since the last turn.
@@ -115,6 +115,8 @@ pub struct PlanSeen {
     pub came: u64,
     /// Whether pods are expected now.
     pub is_open: bool,
+    /// Whether no pods are expected any more.
+    pub is_over: bool,
 }
 
 /// A group that launches no nodes at present, because launches failed.

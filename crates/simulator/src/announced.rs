@@ -164,6 +164,7 @@ impl Announced {
                 author: author(one),
                 requests: class.pods.iter().map(request).collect(),
                 planned: class.pod_count(),
+                came: 0,
                 gang: gang.filter(|_| self.one_group),
                 notice: self.notice,
                 certain: false,

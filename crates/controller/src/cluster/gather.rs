@@ -48,8 +48,8 @@ pub struct Seen {
     pub planned: Vec<PlannedPods>,
     /// The plans, for their status.
     pub plans: Vec<PlanSeen>,
-    /// The plans whose objects are to be deleted.
-    pub expired: Vec<Key>,
+    /// The plans whose objects are to be deleted, with the versions of these objects.
+    pub expired: Vec<(Key, Option<String>)>,
     /// What became of the plans that ended.
     pub ended: Vec<KeptPlan>,
 }

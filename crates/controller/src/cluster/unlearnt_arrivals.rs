@@ -5,7 +5,6 @@
 
 use chrono::{DateTime, Utc};
 
-use super::turn_input::TurnContext;
 use crate::observe::PodClass;
 
 /// What arrived since a control last learnt.
@@ -38,16 +37,6 @@ impl UnlearntArrivals {
     /// Adds the arrivals of a turn, and returns what to do with all of them. `can_learn` is whether
     /// a control can learn now.
     pub(super) fn turn(
-        &mut self,
-        context: &TurnContext<'_>,
-        can_learn: bool,
-        tick_seconds: i64,
-        now: DateTime<Utc>,
-    ) -> Lesson {
-        self.add(&context.occurred.arrivals, &context.occurred.gangs, can_learn, tick_seconds, now)
-    }
-
-    fn add(
         &mut self,
         pods: &[(PodClass, u64)],
         gangs: &[Vec<(PodClass, u64)>],
@@ -86,7 +75,7 @@ mod tests {
             let now = DateTime::from_timestamp(second, 0).unwrap();
             let pods = [(class.clone(), count)];
             let gangs = [pods.to_vec()];
-            let learnt = match unlearnt.add(&pods, &gangs, can_learn, 10, now) {
+            let learnt = match unlearnt.turn(&pods, &gangs, can_learn, 10, now) {
                 Lesson::Learn(arrived) => {
                     assert_eq!(arrived.gangs.concat(), arrived.pods);
                     Some(arrived.pods.iter().map(|(_, count)| *count).collect::<Vec<_>>())

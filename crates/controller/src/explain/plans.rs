@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use kube::Client;
-use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::json;
 
 use super::rfc3339::rfc3339;
@@ -36,8 +36,11 @@ impl Plans {
     /// Writes the status of the plans that a policy covers, where it changed. If several policies
     /// cover a plan, the first one reports on it.
     pub(super) async fn report(&mut self, policy: &Key, outcome: &Outcome, writes: &Writes) {
-        for key in &outcome.observation.expired {
-            self.delete(key, writes).await;
+        if outcome.observation.blind {
+            return;
+        }
+        for (key, version) in &outcome.observation.expired {
+            self.delete(key, version.clone(), writes).await;
         }
         let plans = &outcome.observation.plans;
         let covered: BTreeSet<&Key> = plans.iter().map(|plan| &plan.key).collect();
@@ -64,13 +67,15 @@ impl Plans {
     }
 
     /// Deletes a PlannedDemand that ended long ago.
-    async fn delete(&self, key: &Key, writes: &Writes) {
+    async fn delete(&self, key: &Key, resource_version: Option<String>, writes: &Writes) {
         let object = format!("PlannedDemand {key}");
         if writes.admit(WriteKind::Reports, &object, 1) != Admission::Granted {
             return;
         }
         let api: Api<PlannedDemand> = Api::namespaced(self.client.clone(), &key.namespace);
-        let parameters = DeleteParams::default();
+        // Who announces again under the same name changes the object.
+        let only = Preconditions { resource_version, uid: None };
+        let parameters = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
         let deleted = async { gone(api.delete(&key.name, &parameters).await.map(drop)) };
         let done = within_limit(deleted).await;
         if let Written::Refused(error) = &done {
@@ -114,14 +119,16 @@ pub(super) fn plan_status(plan: &PlanSeen, policy: &Key, outcome: &Outcome) -> P
     let kept = outcome.decision.as_ref().and_then(|decision| decision.kept.get(&plan.author));
     let time = |seconds: i64| DateTime::<Utc>::from_timestamp(seconds, 0).map(rfc3339);
     let ends = time(plan.end).unwrap_or_default();
-    let message = if !plan.is_open && plan.came > 0 {
+    let message = if plan.is_over {
         format!("{} pods came", plan.came)
     } else if !plan.is_open {
-        "nodes are held from one launch before the time on".into()
-    } else if held == 0 && turn.is_some() {
-        format!("no nodes are held, because few of the pods that {} planned came", plan.author)
+        "the pods count as demand from one launch before the time on".into()
+    } else if held == 0 {
+        "no pods count as demand now: the pods are there, few of the pods that the author planned \
+         before came, or a limit holds"
+            .into()
     } else {
-        format!("nodes are held for {held} pods until they come, at most until {ends}")
+        format!("{held} pods count as demand until they come, at most until {ends}")
     };
     PlannedDemandStatus {
         next: time(plan.at),

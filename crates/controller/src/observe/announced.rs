@@ -73,6 +73,8 @@ pub struct Announcement {
     pub plan: Option<Plan>,
     /// What the status of a PlannedDemand has of the pods that came.
     pub recalled: Option<RecalledPlan>,
+    /// The version of a PlannedDemand.
+    pub resource_version: Option<String>,
 }
 
 /// How long the pods of a suspended Job or JobSet are announced: an hour. A job that should have
@@ -120,6 +122,7 @@ impl Announcement {
             since,
             plan: None,
             recalled: None,
+            resource_version: None,
         })
     }
 
@@ -150,6 +153,7 @@ impl Announcement {
             since: None,
             plan: None,
             recalled: None,
+            resource_version: None,
         })
     }
 
@@ -191,6 +195,7 @@ impl Announcement {
             since,
             plan: None,
             recalled: None,
+            resource_version: None,
         })
     }
 
@@ -239,8 +244,20 @@ impl Announcement {
         let (labels, pods) = (metadata.labels.clone().unwrap_or_default(), pods.collect());
         let (gang, indexed) = (false, false);
         let (schedule, fired, since) = (None, None, None);
-        let (plan, recalled) = (None, None);
-        Some(Self { held, labels, pods, gang, indexed, schedule, fired, since, plan, recalled })
+        let (plan, recalled, resource_version) = (None, None, None);
+        Some(Self {
+            held,
+            labels,
+            pods,
+            gang,
+            indexed,
+            schedule,
+            fired,
+            since,
+            plan,
+            recalled,
+            resource_version,
+        })
     }
 }
 

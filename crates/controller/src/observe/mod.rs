@@ -80,6 +80,7 @@ pub use objects::{
     Taint,
 };
 pub use plan::{Plan, RecalledPlan};
+pub use planned::PLANNED_DEMANDS;
 pub use requests::{PodRequests, kind_in, requests, resources};
 pub use scale_up_events::{NoScaleUp, ScaleUpReports};
 pub use schedule::Schedule;

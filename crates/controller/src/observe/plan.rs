@@ -100,6 +100,19 @@ impl Plan {
         }
     }
 
+    /// The first time after `at` whose nodes are still held at `now`. `None` if there is none. All
+    /// are Unix seconds.
+    pub fn after(&self, at: i64, now: i64) -> Option<i64> {
+        let Times::Repeated { .. } = &self.times else { return None };
+        let next = self.next(now)?;
+        if next > at { Some(next) } else { self.next(at.saturating_add(self.hold_seconds)) }
+    }
+
+    /// The time of pods that come once.
+    pub fn last(&self) -> Option<i64> {
+        if let Times::Once(at) = &self.times { Some(*at) } else { None }
+    }
+
     /// The end of the time for which nodes are held for pods that come at `at`, in Unix seconds.
     pub fn end(&self, at: i64) -> i64 {
         at.saturating_add(self.hold_seconds)

@@ -8,6 +8,9 @@ use super::objects::PodTemplate;
 use super::plan::{Plan, RecalledPlan};
 use crate::crd::{PlannedDemandSpec, PlannedDemandStatus};
 
+/// The name of the watch of PlannedDemands.
+pub const PLANNED_DEMANDS: &str = "planneddemands";
+
 impl Announcement {
     /// Returns the pods that a PlannedDemand announces.
     pub fn of_planned(
@@ -31,6 +34,7 @@ impl Announcement {
             fired: None,
             since: None,
             plan,
+            resource_version: metadata.resource_version.clone(),
             recalled: at.map(|at| RecalledPlan { at: at.as_second(), came: status.came }),
         })
     }

@@ -9,15 +9,16 @@ use super::{Seen, View, no_bucket};
 use crate::catalog::Offers;
 use crate::cluster::announced_share::AnnouncedShare;
 use crate::cluster::known_plan::KnownPlan;
-use crate::observe::{ClassId, HeldBack, Index, Key, PodClass, Workloads};
+use crate::observe::{ClassId, HeldBack, Index, Key, PLANNED_DEMANDS, PodClass, Workloads};
 use crate::outcome::PlanSeen;
 
 /// The most PlannedDemands of a namespace that count. The first ones by name count.
 const PLANS_MAX: usize = 100;
 
 impl View {
-    /// Returns how many of the pods of a class that arrived were planned. These are counted as
-    /// having come, those of the earliest plans first.
+    /// Notes pods of a class that arrived: those of a plan that expects such pods have come, for the
+    /// earliest plan first. Returns for how many of them the plan held nodes, so that they are no
+    /// news for a forecast.
     pub fn planned_of(
         &mut self,
         class: &PodClass,
@@ -37,16 +38,27 @@ impl View {
             })
             .map(|(_, plan)| plan)
             .collect();
-        open.sort_by_key(|plan| plan.at);
-        let mut rest = count;
+        open.sort_by_key(|plan| (plan.plan.for_duration, plan.at));
+        let (mut rest, mut held) = (count, 0);
         for plan in open {
             // While nodes are held for a duration, pods come again and again.
-            let most = if plan.plan.for_duration { rest } else { plan.planned - plan.came };
-            let came = rest.min(most);
+            let left = plan.planned.saturating_sub(plan.came);
+            let came = rest.min(if plan.plan.for_duration { rest } else { left });
+            let of_held = came.min(plan.held);
             plan.came = plan.came.saturating_add(came);
+            plan.held -= of_held;
             rest -= came;
+            held += of_held;
         }
-        count - rest
+        held
+    }
+
+    /// Takes the number of pods that are held, by the name of the plan.
+    pub fn note_held(&mut self, held: &[(String, u64)]) {
+        let held: BTreeMap<&str, u64> = held.iter().map(|(name, pods)| (&**name, *pods)).collect();
+        for (key, plan) in &mut self.plans {
+            plan.held = held.get(plan.name(key).as_str()).copied().unwrap_or(0);
+        }
     }
 
     /// Adds the pods of plans that are still to come, and what became of plans that ended.
@@ -58,86 +70,104 @@ impl View {
         ((now, lead_seconds), admitted): ((i64, &[i64]), &mut AnnouncedShare<'_>),
         seen: &mut Seen,
     ) {
-        let before = std::mem::take(&mut self.plans);
+        if index.is_stale(PLANNED_DEMANDS) {
+            return;
+        }
+        let mut before = std::mem::take(&mut self.plans);
+        let is_first = before.is_empty();
         let mut of_namespace: BTreeMap<&str, usize> = BTreeMap::new();
         let mut running: Option<BTreeMap<ClassId, u64>> = None;
+        let mut present_left: BTreeMap<(&str, Shape), u64> = BTreeMap::new();
         for (key, announcement) in index.announcements() {
             let Some(plan) = &announcement.plan else { continue };
             let Some((class, pods)) = index.announced_pods(announcement).next() else { continue };
-            if let Some(reason) = workloads.missed(&class) {
-                seen.hold_back(reason, pods);
-            }
-            if !workloads.select(&class) {
+            let is_missed = workloads.missed(&class);
+            if is_missed.is_none() && !workloads.select(&class) {
                 continue;
             }
-            let known = before.get(key).filter(|known| known.plan == *plan);
+            let counted = of_namespace.entry(&key.namespace).or_default();
+            *counted += 1;
+            if *counted > PLANS_MAX {
+                continue;
+            }
+            let earlier = before.remove(key);
             let shape = self.shape(&class, offers, workloads);
+            let known = earlier.as_ref().filter(|known| known.plan == *plan);
+            let since = if is_first { plan.created } else { now };
+            let mut known =
+                KnownPlan::next(plan, known, announcement, (&shape, pods), (now, since));
+            let ended = earlier.filter(|earlier| earlier.is_open && earlier.at != known.at);
+            seen.ended.extend(ended.as_ref().map(KnownPlan::kept));
             let fitting = offers.catalog.buckets_for(&shape);
             let lead = fitting.as_ref().ok().and_then(BucketSet::first);
             let lead = lead.and_then(|id| lead_seconds.get(id)).copied().unwrap_or(0).max(0);
-            let Some(mut known) = KnownPlan::next(plan, known, announcement, (&shape, pods), now)
-            else {
-                // Its last time is over.
-                seen.expired.extend(plan.is_expired(now).then(|| key.clone()));
-                seen.ended.extend(known.filter(|known| known.is_open).map(KnownPlan::kept));
-                continue;
-            };
-            let earlier = before.get(key).filter(|earlier| earlier.at != known.at);
-            seen.ended.extend(earlier.filter(|earlier| earlier.is_open).map(KnownPlan::kept));
-            let is_due = known.at.saturating_sub(now) <= lead;
-            let left = if plan.for_duration {
-                let running = running.get_or_insert_with(|| bound(index));
-                pods.saturating_sub(self.present(index, (key, &shape), running, offers, workloads))
-            } else {
-                pods.saturating_sub(known.came)
-            };
-            // What is still to come is decided at the end, unless all of it came.
+            let is_over = now >= known.end;
             let was_open = known.is_open;
-            known.is_open = is_due && (plan.for_duration || known.came < pods);
+            let mut left = 0;
+            known.is_open = !is_over && (was_open || known.at.saturating_sub(now) <= lead);
+            if known.is_open && plan.for_duration {
+                let running = running.get_or_insert_with(|| bound(index));
+                let of_shape = present_left.entry((&key.namespace, shape.clone()));
+                let present = of_shape.or_insert_with(|| {
+                    self.present(index, (key, &shape), running, offers, workloads)
+                });
+                let ours = pods.min(*present);
+                *present -= ours;
+                known.came = known.came.max(ours);
+                left = pods - ours;
+            } else if known.is_open {
+                left = pods.saturating_sub(known.came);
+                known.is_open = left > 0;
+            }
             if was_open && !known.is_open {
                 seen.ended.push(known.kept());
             }
-            let name = format!("{key}@{}", known.at);
+            if is_over && plan.is_expired(now) {
+                seen.expired.push((key.clone(), announcement.resource_version.clone()));
+            }
             seen.plans.push(PlanSeen {
                 key: key.clone(),
-                plan: name.clone(),
+                plan: known.name(key),
                 author: plan.author.clone(),
                 at: known.at,
-                end: plan.end(known.at),
+                end: known.end,
                 came: known.came,
                 is_open: known.is_open,
+                is_over: is_over || !known.is_open && known.came >= pods,
             });
-            let counted = of_namespace.entry(&key.namespace).or_default();
-            *counted += 1;
-            if known.is_open && *counted > PLANS_MAX {
-                seen.hold_back(HeldBack::NamespaceShare, left);
+            if let Some(reason) = is_missed.filter(|_| known.is_open) {
+                seen.hold_back(reason, left);
             } else if known.is_open
                 && let Err(unfit) = fitting
             {
                 let spot = workloads.may_be_interrupted(&class);
                 seen.unfit.push((shape.clone(), left, no_bucket(&class, spot, offers, unfit)));
             } else if known.is_open {
-                let request = PodRequest { shape: shape.clone(), count: left };
+                let request = PodRequest { shape, count: left };
                 let count = admitted.admit(&key.namespace, &request);
                 seen.hold_back(HeldBack::NamespaceShare, left - count);
                 let request = PodRequest { count, ..request };
                 let gang = Gang { requests: vec![request.clone()] };
                 let gang = announcement.gang.then(|| virtual_instance(&gang, &offers.catalog).ok());
-                let notice = known.at.saturating_sub(plan.created).clamp(0, lead);
+                let notice = known.at.saturating_sub(known.since).clamp(0, lead);
                 let notice = u64::try_from(notice).unwrap_or(0).saturating_mul(NOTICE_MAX);
-                seen.planned.extend((count > 0).then(|| PlannedPods {
-                    plan: name,
+                seen.planned.push(PlannedPods {
+                    plan: known.name(key),
                     author: plan.author.clone(),
                     requests: vec![request],
-                    planned: if plan.for_duration { count } else { pods },
+                    planned: pods,
+                    came: pods - left,
                     gang: gang.flatten().filter(|gang| gang.instances > 1),
-                    notice:
-                        notice.checked_div(u64::try_from(lead).unwrap_or(0)).unwrap_or(NOTICE_MAX),
+                    notice: notice
+                        .checked_div(u64::try_from(lead).unwrap_or(0))
+                        .unwrap_or(NOTICE_MAX),
                     certain: plan.certain && workloads.certain_plans,
-                }));
+                });
             }
             self.plans.insert(key.clone(), known);
         }
+        // Plans that were deleted while pods were expected.
+        seen.ended.extend(before.values().filter(|known| known.is_open).map(KnownPlan::kept));
     }
 
     /// The pods of a namespace and a shape that wait or run.

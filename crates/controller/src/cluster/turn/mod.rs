@@ -26,6 +26,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use control::Control;
 use dashboard::Dashboard;
+use demand::record::KeptPlan;
 use placeholders::{OuterLimits, exceeded};
 
 use self::actuate::{actuate, removed};
@@ -74,6 +75,8 @@ pub struct PolicyController {
     preemptions: Preemptions,
     preempting: Preempting,
     unlearnt_arrivals: UnlearntArrivals,
+    /// What became of plans, and what no control could learn yet.
+    ended_plans: Vec<KeptPlan>,
     blindness: Blindness,
     rollout_state: RolloutState,
     shrinking: Shrinking,
@@ -233,6 +236,9 @@ impl PolicyController {
         };
         let (decision, found) = self.decide(&settings, context.config, offers, &observation);
         faults.append(found);
+        if let Some(decision) = decision.as_ref().filter(|_| !observation.blind) {
+            self.view.note_held(&decision.turn.planned);
+        }
         let is_tick = decision.as_ref().is_some_and(|decision| decision.turn.tick.is_some())
             && !context.is_off;
         if let Some((_, control)) = self.control.as_ref().filter(|_| is_tick && writes) {

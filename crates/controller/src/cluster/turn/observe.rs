@@ -26,6 +26,9 @@ use crate::crd::PlaceholderKind;
 use crate::observe::{Index, Key, PlaceholderPod, PodClass, World};
 use crate::outcome::{Backoff, Cause, Faults, MESSAGES_MAX, Observation};
 
+/// The most plans that ended and that no control could learn yet.
+const UNLEARNT_PLANS_MAX: usize = 1_000;
+
 impl PolicyController {
     /// Reads the policy's view of the cluster, its standing placeholders, the launches that ended,
     /// and the nodes that other workloads took.
@@ -65,6 +68,10 @@ impl PolicyController {
                 .collect()
         });
         let announced_first = std::mem::take(&mut seen.announced_first);
+        let learns = matches!(lesson, Lesson::Learn(_));
+        let rest = UNLEARNT_PLANS_MAX.saturating_sub(self.ended_plans.len());
+        self.ended_plans.extend(seen.ended.drain(..).take(rest));
+        let kept = if learns { std::mem::take(&mut self.ended_plans) } else { Vec::new() };
         let arrivals = self.arrivals(lesson, settings, offers, announced_first);
         let starts = if blind { Vec::new() } else { starts(index, offers, settings, context) };
         if context.config.data.is_some() {
@@ -99,7 +106,7 @@ impl PolicyController {
                 gangs,
                 starts,
                 planned: seen.planned,
-                kept: seen.ended,
+                kept,
             },
             plans: seen.plans,
             expired: seen.expired,
@@ -238,15 +245,15 @@ impl PolicyController {
         now: DateTime<Utc>,
     ) -> Lesson {
         let can_learn = !blind && self.has_control_of(offers);
-        let lesson = self.unlearnt_arrivals.turn(context, can_learn, settings.tick_seconds, now);
-        let Lesson::Learn(Arrived { mut pods, gangs }) = lesson else { return lesson };
+        let mut pods = context.occurred.arrivals.clone();
         for (class, count) in &mut pods {
             if settings.workloads.select(class) {
                 *count -= self.view.planned_of(class, *count, offers, &settings.workloads);
             }
         }
         pods.retain(|(_, count)| *count > 0);
-        Lesson::Learn(Arrived { pods, gangs })
+        let gangs = &context.occurred.gangs;
+        self.unlearnt_arrivals.turn(&pods, gangs, can_learn, settings.tick_seconds, now)
     }
 
     /// What arrived since a control last learnt, and the gangs that are announced for the first
