@@ -7,8 +7,18 @@ use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// The commands that only a build with the feature `kubernetes` has.
-pub(super) const CLUSTER_COMMANDS: [&str; 9] =
-    ["run", "plan", "explain", "off", "on", "remove-placeholders", "crd", "health", "history"];
+pub(super) const CLUSTER_COMMANDS: [&str; 10] = [
+    "run",
+    "plan",
+    "explain",
+    "announce",
+    "off",
+    "on",
+    "remove-placeholders",
+    "crd",
+    "health",
+    "history",
+];
 
 /// The command of `prophet trace` that only such a build has.
 const FETCH: &str = "fetch";
