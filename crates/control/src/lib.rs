@@ -78,8 +78,8 @@ pub struct Observed {
     pub gangs: Vec<VirtualInstance>,
     /// Pods that started since the last observation, by bucket.
     pub starts: Vec<(BucketId, PodStarts)>,
-    /// Planned pods that come within the time of a launch. `arrivals` has none of the pods for which
-    /// nodes were held.
+    /// Planned pods that come within the time of a launch. `arrivals` has none of the pods for
+    /// which nodes were held.
     pub planned: Vec<PlannedPods>,
     /// Plans that ended since the last observation.
     pub kept: Vec<KeptPlan>,

@@ -39,8 +39,8 @@ impl KnownPlan {
         format!("{key}@{}", self.at)
     }
 
-    /// What is known of a plan at the next of its times, or at the last one if there is no next one.
-    /// `since` is from when the plan is known if it is new.
+    /// What is known of a plan at the next of its times, or at the last one if there is no next
+    /// one. `since` is from when the plan is known if it is new.
     pub(super) fn next(
         plan: &Plan,
         known: Option<&Self>,

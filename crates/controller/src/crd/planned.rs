@@ -72,8 +72,8 @@ pub struct PlannedDemandSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 8), regex(pattern = r"^[0-9]+[smhd]$"))]
     pub tolerance: Option<String>,
-    /// How long after the end of `at`, up to which nodes are held, the object is deleted, in seconds.
-    /// It is not deleted when absent, with a `schedule`, or if no policy covers its pods.
+    /// How long after the end of `at`, up to which nodes are held, the object is deleted, in
+    /// seconds. It is not deleted when absent, with a `schedule`, or if no policy covers its pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = i32::MAX))]
     pub ttl_seconds_after_end: Option<u32>,

@@ -16,9 +16,9 @@ use crate::outcome::PlanSeen;
 const PLANS_MAX: usize = 100;
 
 impl View {
-    /// Notes pods of a class that arrived: those of a plan that expects such pods have come, for the
-    /// earliest plan first. Returns for how many of them the plan held nodes, so that they are no
-    /// news for a forecast.
+    /// Notes pods of a class that arrived: those of a plan that expects such pods have come, for
+    /// the earliest plan first. Returns for how many of them the plan held nodes, so that they are
+    /// no news for a forecast.
     pub fn planned_of(
         &mut self,
         class: &PodClass,
