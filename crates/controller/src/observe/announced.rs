@@ -89,6 +89,27 @@ pub(super) const CRON_JOBS: &str = "cronjobs";
 const PODS_MAX: u64 = 1_000_000;
 
 impl Announcement {
+    /// Pods without a time, which are no gang.
+    pub(super) fn new(
+        held: Held,
+        labels: BTreeMap<String, String>,
+        pods: Vec<AnnouncedPods>,
+    ) -> Self {
+        Self {
+            held,
+            labels,
+            pods,
+            gang: false,
+            indexed: false,
+            schedule: None,
+            fired: None,
+            since: None,
+            plan: None,
+            recalled: None,
+            resource_version: None,
+        }
+    }
+
     /// Returns the pods that a suspended Job announces, or those of a running Job whose pods have
     /// indexes, because they may be a gang.
     ///
@@ -111,19 +132,7 @@ impl Announcement {
         let held = if spec.suspend { Held::Suspended } else { Held::Created };
         let pods = vec![AnnouncedPods::of_job(spec, status, metadata)];
         let since = suspended_since(&status.conditions, metadata);
-        Some(Self {
-            held,
-            labels,
-            pods,
-            gang: false,
-            indexed,
-            schedule: None,
-            fired: None,
-            since,
-            plan: None,
-            recalled: None,
-            resource_version: None,
-        })
+        Some(Self { indexed, since, ..Self::new(held, labels, pods) })
     }
 
     /// Returns the pods of the next job of a CronJob.
@@ -142,18 +151,13 @@ impl Announcement {
         let since = status.last_schedule_time.as_ref().or(metadata.creation_timestamp.as_ref());
         let (zone, since) = (spec.time_zone.as_deref(), since.map_or(0, seconds));
         let schedule = Schedule::parse(&spec.schedule, zone, since);
+        let held = if schedule.is_some() { Held::Scheduled } else { Held::Unscheduled };
+        let pods = vec![AnnouncedPods::of_job(&job.spec, &JobStatus::default(), metadata)];
         Some(Self {
-            held: if schedule.is_some() { Held::Scheduled } else { Held::Unscheduled },
-            labels: job.metadata.labels.clone(),
-            pods: vec![AnnouncedPods::of_job(&job.spec, &JobStatus::default(), metadata)],
-            gang: false,
             indexed: is_indexed(&job.spec),
             schedule,
             fired: status.last_schedule_time.as_ref().map(|time| time.0.as_second()),
-            since: None,
-            plan: None,
-            recalled: None,
-            resource_version: None,
+            ..Self::new(held, job.metadata.labels.clone(), pods)
         })
     }
 
@@ -182,21 +186,8 @@ impl Announcement {
             AnnouncedPods::of(&job.template.spec.template, metadata, count)
         });
         let (held, pods) = (Held::Suspended, pods.collect());
-        let (gang, indexed) = (true, false);
         let since = suspended_since(&set.status.conditions, metadata);
-        Some(Self {
-            held,
-            labels,
-            pods,
-            gang,
-            indexed,
-            schedule: None,
-            fired: None,
-            since,
-            plan: None,
-            recalled: None,
-            resource_version: None,
-        })
+        Some(Self { gang: true, since, ..Self::new(held, labels, pods) })
     }
 
     /// Returns the pods of a Kueue Workload that is neither admitted nor finished: of each set,
@@ -242,22 +233,7 @@ impl Announcement {
             }
         });
         let (labels, pods) = (metadata.labels.clone().unwrap_or_default(), pods.collect());
-        let (gang, indexed) = (false, false);
-        let (schedule, fired, since) = (None, None, None);
-        let (plan, recalled, resource_version) = (None, None, None);
-        Some(Self {
-            held,
-            labels,
-            pods,
-            gang,
-            indexed,
-            schedule,
-            fired,
-            since,
-            plan,
-            recalled,
-            resource_version,
-        })
+        Some(Self::new(held, labels, pods))
     }
 }
 

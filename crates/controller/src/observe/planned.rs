@@ -24,18 +24,15 @@ impl Announcement {
         let template: PodTemplate = serde_json::from_value(spec.template.clone()).ok()?;
         let plan = Plan::of(metadata, spec);
         let at = status.next.as_deref().and_then(|at| at.parse::<Timestamp>().ok());
+        let held = if plan.is_some() { Held::Scheduled } else { Held::Unscheduled };
+        let labels = metadata.labels.clone().unwrap_or_default();
+        let pods = vec![AnnouncedPods::of(&template, metadata, spec.pods.into())];
         Some(Self {
-            held: if plan.is_some() { Held::Scheduled } else { Held::Unscheduled },
-            labels: metadata.labels.clone().unwrap_or_default(),
-            pods: vec![AnnouncedPods::of(&template, metadata, spec.pods.into())],
             gang: spec.gang,
-            indexed: false,
-            schedule: None,
-            fired: None,
-            since: None,
             plan,
-            resource_version: metadata.resource_version.clone(),
             recalled: at.map(|at| RecalledPlan { at: at.as_second(), came: status.came }),
+            resource_version: metadata.resource_version.clone(),
+            ..Self::new(held, labels, pods)
         })
     }
 }
