@@ -13,6 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from pages import table
 from replay import is_done, run
 from windows import LOGS, Log, Window, all_windows, cut
 
@@ -98,7 +99,10 @@ def waiting(found: Results, log: Log, setting: Setting, policy: str) -> float:
 
 
 def price(found: Results, log: Log) -> float:
-    """Returns the price of the waiting with the autoscaler alone, in dollars, from what the oracle of no waiting would save."""
+    """Returns the price of the waiting with the autoscaler alone, in dollars.
+
+    A pending pod-hour costs what the default saves of waiting, for each hour that it removes.
+    """
     removed = waiting(found, log, NOTHING, "reactive") - waiting(found, log, NOTHING, "ensemble")
     saved = -total(found, log, NOTHING, "ensemble", "waiting")
     return waiting(found, log, NOTHING, "reactive") * saved / removed
@@ -107,12 +111,6 @@ def price(found: Results, log: Log) -> float:
 def cost(found: Results, log: Log, setting: Setting, policy: str) -> str:
     """Returns waiting, idling and launching of a policy beyond the autoscaler alone, in % of the price of its waiting."""
     return f"{100 * total(found, log, setting, policy, 'waiting', 'idling', 'launching') / price(found, log):.0f}"
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """Returns a Markdown table."""
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def worth(found: Results) -> str:
