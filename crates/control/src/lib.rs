@@ -208,6 +208,12 @@ impl Control {
         self.learn(tick);
     }
 
+    /// Notes that pods of a plan came. Returns for how many of them nodes were held: these pods are
+    /// left out of [`Observed::arrivals`], because no forecast is needed for them.
+    pub fn came(&mut self, plan: &str, count: u64) -> u64 {
+        self.plans.came(plan, count)
+    }
+
     /// The mean share of the planned pods of an author that came, in [0, 1]. `None` before the
     /// first plan ended.
     pub fn kept(&self, author: &str) -> Option<f64> {
@@ -269,7 +275,7 @@ impl Control {
         let (plan, steady) = decide(&moved, nodes, standing, catalog, policy, steady, *time);
         self.steady = steady;
         self.check(&plan, &demand, standing, policy);
-        Turn { tick, demand, outlook, plan, warm_pools, planned: planned.plans }
+        Turn { tick, demand, outlook, plan, warm_pools, planned: self.plans.held_pods() }
     }
 
     /// Runs a turn whose observation is out of date, because watches fail. Nothing is recorded or

@@ -1,4 +1,4 @@
-//! Planned pods: pods of which somebody said when they will come.
+//! Planned pods: pods that were announced for a known time.
 //!
 //! Planned pods count as if they were pending from one launch before they come, so their nodes are
 //! there in time, and forecasts see demand with them. The rise of demand that they cause was known
@@ -15,7 +15,7 @@
 //! all of the pods while one of ten plans is kept, and none after eight plans in a row of which
 //! nothing came.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use demand::record::{KeptPlan, Recorder};
 use embedder::{Catalog, Cluster, Demand, PodRequest, VirtualInstance};
@@ -58,8 +58,9 @@ impl PlannedPods {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plans {
     authors: BTreeMap<String, Kept>,
-    /// The plans of the last observation. `None` before the first one, in which no plan is new.
-    seen: Option<BTreeSet<String>>,
+    /// By plan of the last observation: the pods for which nodes are held, and that did not come
+    /// since. `None` before the first observation, in which no plan is new.
+    held: Option<BTreeMap<String, u64>>,
 }
 
 /// The most authors whose plans are remembered. The plans of a further author are held whole.
@@ -91,7 +92,7 @@ impl Kept {
         self.0[usize::try_from(tenths).unwrap_or(Self::STEPS)] += 1.0;
     }
 
-    /// The share of planned pods that comes with at least this probability at most, in tenths.
+    /// The quantile of the shares, in tenths.
     fn quantile(&self, quantile: f64) -> u64 {
         let total: f64 = self.0.iter().sum();
         let mut below = 0.0;
@@ -114,8 +115,6 @@ impl Kept {
 /// What is held for planned pods at one moment.
 #[derive(Clone, Debug, Default)]
 struct Held {
-    /// The number of pods that are held, by plan.
-    plans: Vec<(String, u64)>,
     /// The pods that are held, as if they were pending.
     pods: Vec<PodRequest>,
     /// Of these, the pods of plans that have been seen before.
@@ -133,8 +132,6 @@ pub(crate) struct Planned {
     without: Option<Demand>,
     /// By bucket: the nodes for planned pods. Empty without such pods.
     pub(crate) nodes: Vec<u64>,
-    /// The number of pods that are held, by plan.
-    pub(crate) plans: Vec<(String, u64)>,
 }
 
 impl Planned {
@@ -152,9 +149,22 @@ impl Planned {
 }
 
 impl Plans {
-    /// Takes over which plans have been seen.
+    /// Takes over what is held.
     pub(crate) fn succeed(&mut self, predecessor: &Self) {
-        self.seen.clone_from(&predecessor.seen);
+        self.held.clone_from(&predecessor.held);
+    }
+
+    /// By plan of the last observation: the pods for which nodes are held.
+    pub(crate) fn held_pods(&self) -> Vec<(String, u64)> {
+        self.held.clone().unwrap_or_default().into_iter().collect()
+    }
+
+    /// Notes that pods of a plan came. Returns for how many of them nodes were held.
+    pub(crate) fn came(&mut self, plan: &str, count: u64) -> u64 {
+        let Some(held) = self.held.as_mut().and_then(|held| held.get_mut(plan)) else { return 0 };
+        let of_held = count.min(*held);
+        *held -= of_held;
+        of_held
     }
 
     /// Learns what became of a plan.
@@ -189,7 +199,7 @@ impl Plans {
         let prices = || Prices::new(objective, catalog);
         let held = self.hold(planned, prices, catalog);
         if held.pods.is_empty() {
-            return (without, Planned { plans: held.plans, ..Planned::default() });
+            return (without, Planned::default());
         }
         for (PodRequest { shape, count }, notice) in &held.late {
             if let Some(id) = recorder.intern(shape) {
@@ -209,7 +219,7 @@ impl Plans {
             recorder.planned(more(&embed(&with(cluster, &held.known))));
         }
         demand.gangs.extend(held.gangs(&nodes));
-        (demand, Planned { without: Some(without), nodes, plans: held.plans })
+        (demand, Planned { without: Some(without), nodes })
     }
 
     /// Returns what is held for the observed plans, and remembers the plans.
@@ -220,15 +230,15 @@ impl Plans {
         catalog: &Catalog,
     ) -> Held {
         let mut held = Held::default();
-        let names = planned.iter().map(|plan| plan.plan.clone()).collect();
-        let before = self.seen.replace(names);
+        let of_plans = planned.iter().map(|plan| (plan.plan.clone(), 0)).collect();
+        let before = self.held.replace(of_plans);
         if planned.is_empty() {
             return held;
         }
         let prices = prices();
         for plan in planned.iter().filter(|plan| plan.left() > 0) {
             let requests = self.held(plan, &prices, catalog);
-            let is_new = before.as_ref().is_some_and(|before| !before.contains(&plan.plan));
+            let is_new = before.as_ref().is_some_and(|before| !before.contains_key(&plan.plan));
             let is_late = plan.notice < NOTICE_MAX;
             if is_new && is_late {
                 held.late.extend(requests.iter().map(|request| (request.clone(), plan.notice)));
@@ -239,7 +249,7 @@ impl Plans {
             let is_whole = || requests == plan.requests && plan.came == 0;
             held.gangs.extend(plan.gang.filter(|_| is_whole()));
             let pods = requests.iter().fold(0, |sum: u64, of| sum.saturating_add(of.count));
-            held.plans.push((plan.plan.clone(), pods));
+            self.held.get_or_insert_default().insert(plan.plan.clone(), pods);
             held.pods.extend(requests);
         }
         held
@@ -338,6 +348,23 @@ mod tests {
         check(&[[0; 12].as_slice(), &[10, 10]].concat(), false, 10);
     }
 
+    /// Forecasts learn the pods for which no node was held.
+    #[test]
+    fn as_many_pods_are_no_news_as_nodes_were_held_for() {
+        let catalog = catalog([("node", 4_000, 1.0)]);
+        let prices = Prices::new(Objective::WaitRatio(9.0), &catalog);
+        let mut plans = Plans::default();
+        assert_eq!(plans.came("next", 3), 0);
+        (0..12).for_each(|_| plans.learn(&kept(6)));
+        let hold = |plans: &mut Plans| {
+            plans.hold(&[plan("next", 10, NOTICE_MAX)], || prices.clone(), &catalog);
+        };
+        hold(&mut plans);
+        assert_eq!(plans.held_pods(), [("next".to_owned(), 6)]);
+        assert_eq!([4, 4, 4].map(|count| plans.came("next", count)), [4, 2, 0]);
+        assert_eq!(plans.came("another", 4), 0);
+    }
+
     #[test]
     fn what_came_already_is_not_held_again() {
         let catalog = catalog([("node", 4_000, 1.0)]);
@@ -370,7 +397,7 @@ mod tests {
     fn only_new_plans_that_are_known_a_launch_ahead_are_new_demand() {
         let catalog = catalog([("node", 4_000, 1.0)]);
         let (mut plans, mut recorder) = (Plans::default(), Recorder::new(&catalog, 60));
-        plans.seen = Some(BTreeSet::new());
+        plans.held = Some(BTreeMap::new());
         let mut newly = |planned: &[PlannedPods]| {
             let embed = |cluster: &Cluster| embedder::embed(cluster, &catalog);
             let objective = Objective::WaitRatio(9.0);

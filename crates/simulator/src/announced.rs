@@ -1,7 +1,6 @@
-//! Announced jobs: what a policy is told of jobs before they are submitted.
+//! Announced jobs in a run: the announcements that a policy sees, and what became of them.
 //!
-//! Some jobs of a log are announced some minutes ahead, and some announcements come true for no
-//! job. A policy sees an announcement from when it is made, or from one launch before its job is
+//! Some jobs of a log are announced some minutes ahead, and some announcements have no job. A policy sees an announcement from when it is made, or from one launch before its job is
 //! submitted if that is later, because no node is needed earlier.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -142,12 +141,16 @@ impl Announced {
         (changed, broken)
     }
 
-    /// Ends the announcement of a job that is submitted. Returns what became of it, or `None` if
-    /// the policy has seen no announcement of the job.
-    pub(crate) fn submitted(&mut self, job: usize, workload: &Workload) -> Option<KeptPlan> {
+    /// Ends the announcement of a job that is submitted. Returns its name and what became of it, or
+    /// `None` if the policy has seen no announcement of the job.
+    pub(crate) fn submitted(
+        &mut self,
+        job: usize,
+        workload: &Workload,
+    ) -> Option<(String, KeptPlan)> {
         let one = self.open.remove(&(workload.jobs[job].index, 0))?;
         self.ends.remove(&(one.due.saturating_add(TOLERANCE_SECONDS), one.id));
-        Some(kept(&one, workload, true))
+        Some((name(&one), kept(&one, workload, true)))
     }
 
     /// The pods of the open announcements.
@@ -160,7 +163,7 @@ impl Announced {
             };
             let gang: Option<VirtualInstance> = class.virtual_instance;
             PlannedPods {
-                plan: format!("{}-{}", one.id.0, one.id.1),
+                plan: name(one),
                 author: author(one),
                 requests: class.pods.iter().map(request).collect(),
                 planned: class.pod_count(),
@@ -172,6 +175,10 @@ impl Announced {
         };
         self.open.values().map(plan).collect()
     }
+}
+
+fn name(one: &Announcement) -> String {
+    format!("{}-{}", one.id.0, one.id.1)
 }
 
 fn author(one: &Announcement) -> String {

@@ -12,7 +12,7 @@
 //! named_policy.rs   the policies by name
 //! forecasters.rs    the forecaster of each policy
 //! input.rs          the checked input of a run
-//! announcements.rs  which jobs are announced; announced.rs: what a policy is told of them in a run
+//! announcements.rs  which jobs are announced; announced.rs: the announcements of a run
 //! autoscaler.rs     scans, launches, backoff
 //! gang_estimate.rs  the nodes for jobs whose pods must be in one group
 //! policy_run.rs     the policy under test: its control, and its observations since its last turn

@@ -185,6 +185,11 @@ impl<'a> PolicyRun<'a> {
         }
     }
 
+    /// Records that announced pods were submitted. Returns for how many of them nodes were held.
+    pub(crate) fn came(&mut self, announcement: &str, count: u64) -> u64 {
+        self.control.as_mut().map_or(0, |control| control.came(announcement, count))
+    }
+
     /// Clears the observations since the last turn, in a warm-up that the policy does not observe.
     /// Only the number of submitted pods is kept, because decisions on spot instances read it.
     pub(crate) fn skip(&mut self) {

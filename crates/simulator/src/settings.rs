@@ -91,7 +91,7 @@ pub struct SimulationSettings {
     pub warm_share: f64,
     /// The most instances in the warm pools whose sizes are decided. No limit when absent.
     pub warm_max: Option<u64>,
-    /// The jobs of which policies are told before they are submitted.
+    /// The jobs that are announced before they are submitted.
     #[serde(skip_serializing_if = "Announcements::are_none")]
     pub announced: Announcements,
     /// The jobs that tolerate interruption, so that spot buckets admit them.

@@ -434,19 +434,26 @@ impl<'a> Simulation<'a> {
         let JobClass { pods, priority, .. } = self.workload.classes[class].clone();
         self.policy.due = true;
         self.policy.submitted(&pods);
-        let kept = self.announced.submitted(at, &self.workload);
-        let is_known = kept.is_some();
-        match kept {
-            Some(kept) => self.policy.announcement_ended(kept),
-            None => self.arrived(at, &pods),
+        let mut held = 0;
+        if let Some((announcement, kept)) = self.announced.submitted(at, &self.workload) {
+            held = self.policy.came(&announcement, kept.planned);
+            self.policy.announcement_ended(kept);
         }
+        let is_held = held > 0;
+        let unheld = pods.iter().map(|&(shape, count)| {
+            let of_held = count.min(held);
+            held -= of_held;
+            (shape, count - of_held)
+        });
+        let unheld: Vec<(ShapeId, u64)> = unheld.filter(|(_, count)| *count > 0).collect();
+        self.arrived(at, &unheld);
         let (from, until) = self.world.window;
         self.waiting += u64::from((from..until).contains(&now));
         let missing = pods.iter().map(|(_, count)| count).sum();
         self.unstarted.insert(at, Unstarted { missing, ..Unstarted::default() });
         match self.world.settings.gang {
             GangMode::Whole | GangMode::OneGroup => {
-                if !is_known {
+                if !is_held {
                     self.gang_arrived(class);
                 }
                 self.enqueue(Waiting { job: at, class }, now);

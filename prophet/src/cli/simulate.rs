@@ -110,8 +110,7 @@ pub(super) struct Args {
     /// The most instances in the warm pools of ensemble+warm-pool, all together [default: no limit]
     #[arg(long, value_name = "N")]
     warm_max: Option<u64>,
-    /// The share of jobs of which policies are told before they are submitted, such as 50%
-    /// [default: 0%]
+    /// The share of jobs that are announced before they are submitted, such as 50% [default: 0%]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     announced_share: Option<f64>,
     /// How long before its submission a job is announced [default: 5m]

@@ -21,8 +21,6 @@ pub(super) struct KnownPlan {
     pub(super) planned: u64,
     /// The pods that came.
     pub(super) came: u64,
-    /// The pods for which nodes were held at the last decision, and that did not come since.
-    pub(super) held: u64,
     /// Whether pods are expected: from a lead time before `at` on, until all came.
     pub(super) is_open: bool,
 }
@@ -49,29 +47,37 @@ impl KnownPlan {
         (now, since): (i64, i64),
     ) -> Self {
         let shape = shape.clone();
-        let is_done = |known: &&Self| {
-            let all_came = !plan.for_duration && !known.is_open && known.came >= known.planned;
-            now >= known.end || all_came
-        };
-        let next = match known.filter(is_done) {
-            None if known.is_some() => None,
-            Some(known) => plan.after(known.at, now),
+        let next = match known {
+            Some(known) if known.is_done(now) => plan.after(known.at, now),
+            Some(_) => None,
             None => Some(plan.next(now).or_else(|| plan.last()).unwrap_or(NEVER)),
         };
-        match (known, next) {
-            (Some(known), None) => Self { shape, planned, ..known.clone() },
-            (_, next) => {
-                let at = next.unwrap_or(NEVER);
-                let recalled = announcement.recalled.filter(|of| of.at == at && known.is_none());
-                let came = recalled.map_or(0, |recalled| recalled.came);
-                // The nodes of one time are held until the next one at most.
-                let end = plan.after(at, at).unwrap_or(NEVER).min(plan.end(at));
-                let (plan, is_open, held) = (plan.clone(), false, 0);
-                Self { plan, at, end, since, shape, planned, came, held, is_open }
-            }
+        if let (Some(known), None) = (known, next) {
+            return Self { shape, planned, ..known.clone() };
         }
+        let mut at = next.unwrap_or(NEVER);
+        // The nodes of one time are held until the next one at most.
+        let mut following = plan.after(at, at);
+        for _ in 0..STEPS_MAX {
+            let Some(later) = following.filter(|later| *later <= now) else { break };
+            (at, following) = (later, plan.after(later, later));
+        }
+        let end = following.unwrap_or(NEVER).min(plan.end(at));
+        let recalled = announcement.recalled.filter(|of| of.at == at && known.is_none());
+        let came = recalled.map_or(0, |recalled| recalled.came);
+        Self { plan: plan.clone(), at, end, since, shape, planned, came, is_open: false }
+    }
+
+    /// Whether no more pods are expected at the time of the plan.
+    fn is_done(&self, now: i64) -> bool {
+        let all_came = !self.plan.for_duration && !self.is_open && self.came >= self.planned;
+        now >= self.end || all_came
     }
 }
+
+/// The most times of a schedule that a turn passes over. Further ones are passed over in the next
+/// turns, so that no schedule makes a turn long.
+const STEPS_MAX: usize = 20;
 
 /// The time of a plan that has none.
 const NEVER: i64 = i64::MAX;

@@ -1,4 +1,4 @@
-//! `prophet announce`: tells the controller which pods will come, and when.
+//! `prophet announce`: writes PlannedDemands for the pods of a manifest.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

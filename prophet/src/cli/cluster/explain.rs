@@ -67,10 +67,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
         Ok(policies.into_iter().map(|StoredPolicy(policy)| policy))
     })?;
-    let (mut found, mut text, mut known) = (Vec::new(), String::new(), Vec::new());
+    let (mut found, mut planned) = (Vec::new(), Vec::new());
+    let (mut text, mut known) = (String::new(), Vec::new());
     for policy in policies {
         let name = format!("{}/{}", policy.namespace().unwrap_or_default(), policy.name_any());
         let status = policy.status.clone().unwrap_or_default();
+        planned.extend(status.planned.iter().cloned().map(|mut plan| {
+            plan.status.policy = Some(name.clone());
+            plan
+        }));
         known.extend(status.buckets.iter().map(|bucket| bucket.name.clone()));
         let wanted = |bucket: &&BucketStatus| {
             args.bucket.as_ref().is_none_or(|wanted| *wanted == bucket.name)
@@ -90,7 +95,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     match args.output {
         OutputFormat::Json | OutputFormat::Yaml => {
-            output::print_document(args.output, &json!({"buckets": found}))
+            output::print_document(args.output, &json!({"buckets": found, "planned": planned}))
         }
         OutputFormat::Table => output::print(&text),
     }

@@ -17,48 +17,37 @@ const PLANS_MAX: usize = 100;
 
 impl View {
     /// Notes pods of a class that arrived: those of a plan that expects such pods have come, for
-    /// the earliest plan first. Returns for how many of them the plan held nodes, so that they are
-    /// no news for a forecast.
+    /// the earliest plan first. Returns for how many of them nodes were held, as `came` returns it
+    /// for the name of a plan and the number of its pods.
     pub fn planned_of(
         &mut self,
         class: &PodClass,
         count: u64,
-        offers: &Offers,
-        workloads: &Workloads,
+        (offers, workloads): (&Offers, &Workloads),
+        came: &mut dyn FnMut(&str, u64) -> u64,
     ) -> u64 {
         if !self.plans.values().any(|plan| plan.is_open) {
             return 0;
         }
         let shape = self.shape(class, offers, workloads);
-        let mut open: Vec<&mut KnownPlan> = self
+        let mut open: Vec<(&Key, &mut KnownPlan)> = self
             .plans
             .iter_mut()
             .filter(|(key, plan)| {
                 plan.is_open && key.namespace == class.namespace && plan.shape == shape
             })
-            .map(|(_, plan)| plan)
             .collect();
-        open.sort_by_key(|plan| (plan.plan.for_duration, plan.at));
+        open.sort_by_key(|(_, plan)| (plan.plan.for_duration, plan.at));
         let (mut rest, mut held) = (count, 0);
-        for plan in open {
+        for (key, plan) in open {
             // While nodes are held for a duration, pods come again and again.
             let left = plan.planned.saturating_sub(plan.came);
-            let came = rest.min(if plan.plan.for_duration { rest } else { left });
-            let of_held = came.min(plan.held);
-            plan.came = plan.came.saturating_add(came);
-            plan.held -= of_held;
-            rest -= came;
-            held += of_held;
+            let ours = rest.min(if plan.plan.for_duration { rest } else { left });
+            held += came(&plan.name(key), ours);
+            plan.came = plan.came.saturating_add(ours);
+            rest -= ours;
         }
         held
-    }
-
-    /// Takes the number of pods that are held, by the name of the plan.
-    pub fn note_held(&mut self, held: &[(String, u64)]) {
-        let held: BTreeMap<&str, u64> = held.iter().map(|(name, pods)| (&**name, *pods)).collect();
-        for (key, plan) in &mut self.plans {
-            plan.held = held.get(plan.name(key).as_str()).copied().unwrap_or(0);
-        }
     }
 
     /// Adds the pods of plans that are still to come, and what became of plans that ended.

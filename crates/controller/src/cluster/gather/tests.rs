@@ -686,3 +686,153 @@ fn the_free_room_of_a_node_has_its_devices() {
     let demand = embedder::embed(&seen.cluster, &offers.catalog);
     assert_eq!(demand.present, [2], "one of the two fits beside the first pod");
 }
+
+/// A story of PlannedDemands of the namespace `jobs`, whose lead time is five minutes.
+struct Planned {
+    view: View,
+    index: Index,
+    offers: Arc<Offers>,
+    lead_seconds: i64,
+}
+
+impl Planned {
+    fn new() -> Self {
+        let (view, offers, index) =
+            (View::default(), offers(), index(&[node("n", &json!({}))], &[]));
+        Self { view, index, offers, lead_seconds: 300 }
+    }
+
+    /// Writes a plan with this specification, or deletes it.
+    fn plan(&mut self, name: &str, spec: Option<Value>) {
+        let template = json!({"spec": {"containers": [
+            {"name": "c", "resources": {"requests": {"cpu": "2"}}},
+        ]}});
+        let announced = spec.and_then(|mut spec| {
+            spec["template"] = template;
+            let metadata = ObjectMeta { namespace: Some("jobs".into()), ..ObjectMeta::default() };
+            let spec = serde_json::from_value(spec).unwrap();
+            Announcement::of_planned(&metadata, &spec, &<_>::default())
+        });
+        let key = Key { namespace: "jobs".into(), name: name.into() };
+        self.index.announce(crate::observe::PLANNED_DEMANDS, key, announced);
+    }
+
+    /// Gathers at a minute. Returns the pods that are still to come, by plan, and what became of
+    /// the plans that ended.
+    fn at(&mut self, minute: i64) -> (Vec<u64>, Vec<(u64, u64)>) {
+        let workloads = Workloads::default();
+        let (window, leads) = (60 * minute, [self.lead_seconds]);
+        let seen = self.view.gather(
+            &self.index,
+            &self.offers,
+            &workloads,
+            &Places::new(),
+            &|_, _| None,
+            (window, &leads),
+        );
+        let left = seen.planned.iter().map(|plan| plan.requests[0].count).collect();
+        (left, seen.ended.iter().map(|kept| (kept.planned, kept.came)).collect())
+    }
+
+    /// Pods of the planned size arrive, on a node. Returns how many of them were planned.
+    fn arrive(&mut self, names: &[&str]) -> u64 {
+        let mut class = None;
+        for name in names {
+            let mut pod = pod(name, "jobs", "n");
+            pod["spec"]["containers"] =
+                json!([{"name": "c", "resources": {"requests": {"cpu": "2"}}}]);
+            let pod = serde_json::from_value(pod).unwrap();
+            self.index.apply_pod(&pod);
+            class = Some(PodClass::of(&pod, &BTreeSet::new()));
+        }
+        let (workloads, offers) = (Workloads::default(), Arc::clone(&self.offers));
+        let count = names.len() as u64;
+        self.view.planned_of(&class.unwrap(), count, (&offers, &workloads), &mut |_, pods| pods)
+    }
+}
+
+/// 1970-01-01T01:00:00Z is minute 60.
+fn once(pods: u64) -> Value {
+    json!({"pods": pods, "at": "1970-01-01T01:00:00Z"})
+}
+
+#[test]
+fn a_plan_is_open_from_a_lead_time_before_until_its_end_or_until_all_came() {
+    let mut planned = Planned::new();
+    planned.plan("a", Some(once(3)));
+    assert_eq!(planned.at(54), (vec![], vec![]));
+    assert_eq!(planned.at(55), (vec![3], vec![]));
+    // A lead time that is shorter now closes no plan.
+    planned.lead_seconds = 60;
+    assert_eq!(planned.at(56), (vec![3], vec![]));
+    assert_eq!(planned.arrive(&["one", "two"]), 2);
+    assert_eq!(planned.at(57), (vec![1], vec![]));
+    assert_eq!(planned.at(69), (vec![1], vec![]));
+    assert_eq!(planned.at(70), (vec![], vec![(3, 2)]));
+    assert_eq!(planned.at(71), (vec![], vec![]));
+
+    let mut planned = Planned::new();
+    planned.plan("a", Some(once(2)));
+    planned.at(58);
+    // The third pod is none of the planned ones.
+    assert_eq!(planned.arrive(&["one", "two", "three"]), 2);
+    assert_eq!(planned.at(59), (vec![], vec![(2, 2)]));
+    assert_eq!(planned.at(61), (vec![], vec![]));
+}
+
+#[test]
+fn an_open_plan_that_is_deleted_or_put_off_was_not_kept() {
+    let mut planned = Planned::new();
+    planned.plan("a", Some(once(3)));
+    planned.at(58);
+    planned.plan("a", None);
+    assert_eq!(planned.at(59), (vec![], vec![(3, 0)]));
+    planned.plan("a", Some(once(3)));
+    planned.at(60);
+    planned.plan("a", Some(json!({"pods": 4, "at": "1970-01-01T02:00:00Z"})));
+    assert_eq!(planned.at(61), (vec![], vec![(3, 0)]));
+    assert_eq!(planned.at(115), (vec![4], vec![]));
+}
+
+/// Every five minutes, although nodes are held for ten minutes.
+#[test]
+fn a_schedule_goes_on_before_the_end_of_its_tolerance() {
+    let mut planned = Planned::new();
+    planned.lead_seconds = 60;
+    planned.plan("a", Some(json!({"pods": 1, "schedule": "*/5 * * * *"})));
+    assert_eq!(planned.at(0), (vec![1], vec![]));
+    assert_eq!(planned.arrive(&["one"]), 1);
+    assert_eq!(planned.at(1), (vec![], vec![(1, 1)]));
+    assert_eq!(planned.at(3), (vec![], vec![]));
+    assert_eq!(planned.at(4), (vec![1], vec![]));
+    assert_eq!(planned.at(9), (vec![1], vec![]));
+    assert_eq!(planned.at(10), (vec![1], vec![(1, 0)]));
+}
+
+#[test]
+fn plans_for_a_duration_share_the_pods_that_are_there() {
+    let mut planned = Planned::new();
+    let spec = json!({"pods": 3, "at": "1970-01-01T01:00:00Z", "duration": "1h"});
+    planned.plan("a", Some(spec.clone()));
+    planned.plan("b", Some(spec));
+    planned.plan("c", Some(once(1)));
+    assert_eq!(planned.at(58), (vec![3, 3, 1], vec![]));
+    // The plan for one time comes first.
+    assert_eq!(planned.arrive(&["one", "two", "three", "four", "five"]), 5);
+    assert_eq!(planned.at(59), (vec![0, 1], vec![(1, 1)]));
+    let (left, ended) = planned.at(120);
+    assert_eq!((left, ended.len()), (vec![], 2));
+    assert_eq!(ended[0], (3, 3));
+}
+
+#[test]
+fn a_hundred_plans_of_a_namespace_count() {
+    let mut planned = Planned::new();
+    for name in 0..150 {
+        planned.plan(&format!("p{name}"), Some(once(1)));
+    }
+    assert_eq!(planned.at(58).0.len(), 100);
+    // A schedule that never fires is no plan, and is not searched for at each turn.
+    planned.plan("z", Some(json!({"pods": 1, "schedule": "0 0 31 2 *"})));
+    assert_eq!(planned.at(59).0.len(), 100);
+}

@@ -236,9 +236,6 @@ impl PolicyController {
         };
         let (decision, found) = self.decide(&settings, context.config, offers, &observation);
         faults.append(found);
-        if let Some(decision) = decision.as_ref().filter(|_| !observation.blind) {
-            self.view.note_held(&decision.turn.planned);
-        }
         let is_tick = decision.as_ref().is_some_and(|decision| decision.turn.tick.is_some())
             && !context.is_off;
         if let Some((_, control)) = self.control.as_ref().filter(|_| is_tick && writes) {

@@ -234,8 +234,8 @@ impl PolicyController {
         self.view.gather(&world.index, offers, &settings.workloads, places, &backs_off, window)
     }
 
-    /// What to do with what arrived since a control last learnt, without the pods that were
-    /// planned.
+    /// What to do with what arrived since a control last learnt, without the planned pods for which
+    /// nodes were held.
     fn lesson(
         &mut self,
         context: &TurnContext<'_>,
@@ -245,11 +245,14 @@ impl PolicyController {
         now: DateTime<Utc>,
     ) -> Lesson {
         let can_learn = !blind && self.has_control_of(offers);
+        let workloads = &settings.workloads;
+        let mut control = self.control.as_mut();
+        let mut came = |plan: &str, pods: u64| {
+            control.as_mut().map_or(0, |(_, control)| control.came(plan, pods))
+        };
         let mut pods = context.occurred.arrivals.clone();
-        for (class, count) in &mut pods {
-            if settings.workloads.select(class) {
-                *count -= self.view.planned_of(class, *count, offers, &settings.workloads);
-            }
+        for (class, count) in pods.iter_mut().filter(|(class, _)| workloads.select(class)) {
+            *count -= self.view.planned_of(class, *count, (offers, workloads), &mut came);
         }
         pods.retain(|(_, count)| *count > 0);
         let gangs = &context.occurred.gangs;
