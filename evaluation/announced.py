@@ -58,10 +58,10 @@ def main(prophet: Path, traces: Path, replays: str, results: Path, page: Path) -
         policies = json.loads(place(results, window, setting).read_text())["policies"]
         found[window, setting] = {policy["name"]: policy for policy in policies}
     text = page.read_text()
-    for name, table in (("worth", worth(found)), ("shares", shares(found))):
+    for name, rows in (("worth", worth(found)), ("shares", shares(found))):
         begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
         before, rest = text.split(begin)
-        text = before + begin + table + "\n" + end + rest.split(end)[1]
+        text = before + begin + rows + "\n" + end + rest.split(end)[1]
     page.write_text(text)
 
 
