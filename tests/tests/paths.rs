@@ -257,7 +257,15 @@ fn any_job() -> impl Strategy<Value = Job> {
             split: None,
             admits: Admits::Assumed,
         };
-        Job { name: "".into(), user: "".into(), submit, runtime, priority, work }
+        Job {
+            name: "".into(),
+            user: "".into(),
+            submit,
+            runtime,
+            priority,
+            work,
+            after: Box::default(),
+        }
     })
 }
 

@@ -13,5 +13,13 @@ pub fn job(name: &str, submit: i64, runtime: i64, requests: Resources) -> Job {
         split: None,
         admits: Admits::Assumed,
     };
-    Job { name: name.into(), user: "".into(), submit, runtime, priority: 0, work }
+    Job {
+        name: name.into(),
+        user: "".into(),
+        submit,
+        runtime,
+        priority: 0,
+        work,
+        after: Box::default(),
+    }
 }

@@ -7,7 +7,10 @@
 //!
 //! CPU is in hundredths of a core. Memory is a share of the largest machine, which this reader
 //! assumes to have [`MEMORY_BYTES`]. The reader of 2018 follows the published schema and was tested
-//! with hand-written rows only.
+//! with hand-written rows only. Its tasks have the numbers of those that they wait for in their
+//! names.
+
+use std::collections::HashMap;
 
 use embedder::{AcceleratorKind, Resources};
 
@@ -138,7 +141,62 @@ impl Reader for Tasks {
             split: None,
             admits: Admits::Assumed,
         };
+        let (_, before) = numbers(task).unwrap_or_default();
+        let after = before.iter().map(|number| format!("{job}/{number}").into()).collect();
         let name = format!("{job}/{task}").into();
-        Ok(Row::Job(Job { name, user: job.into(), submit, runtime, priority: 0, work }))
+        Ok(Row::Job(Job { name, user: job.into(), submit, runtime, priority: 0, work, after }))
+    }
+}
+
+/// The number of a task of a DAG, and those of the tasks that it waits for. The trace of 2018 has
+/// them in the names of tasks: `R3_1_2` is the third task, which waits for the first two. `None` for
+/// other names.
+fn numbers(task: &str) -> Option<(u64, Vec<u64>)> {
+    let numbers = task.trim_start_matches(|at: char| at.is_ascii_alphabetic());
+    let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|at| at.is_ascii_digit());
+    // `task_` begins the names of tasks without a number, and what follows means nothing.
+    let mut parts = numbers.split('_').take_while(is_number).map(str::parse);
+    let own = parts.next()?.ok().filter(|_| numbers.len() < task.len())?;
+    Some((own, parts.collect::<Result<_, _>>().ok()?))
+}
+
+/// Replaces the numbers of the tasks that others wait for by their names.
+pub(super) fn name_predecessors(jobs: &mut [Job]) {
+    if jobs.iter().all(|job| job.after.is_empty()) {
+        return;
+    }
+    let mut names: HashMap<String, Box<str>> = HashMap::new();
+    for Job { name, user, .. } in &*jobs {
+        let task = name.strip_prefix(&**user).and_then(|rest| rest.strip_prefix('/'));
+        if let Some((number, _)) = task.and_then(numbers) {
+            names.insert(format!("{user}/{number}"), name.clone());
+        }
+    }
+    for job in jobs.iter_mut().filter(|job| !job.after.is_empty()) {
+        let before = job.after.iter().filter_map(|number| names.get(&**number).cloned());
+        job.after = before.collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_tasks_have_the_numbers_of_those_before() {
+        let check = |task: &str, expected: Option<(u64, &[u64])>| {
+            let found = numbers(task);
+            let found = found.as_ref().map(|(own, before)| (*own, before.as_slice()));
+            assert_eq!(found, expected, "{task}");
+        };
+        check("M1", Some((1, &[])));
+        check("R2_1", Some((2, &[1])));
+        check("J30_1_29", Some((30, &[1, 29])));
+        // What follows the numbers is the name of a stage.
+        check("R2_1_Stg5", Some((2, &[1])));
+        check("task_NzQ4OTk2", None);
+        check("MergeTask", None);
+        check("7_1", None);
+        check("R99999999999999999999", None);
     }
 }

@@ -97,5 +97,6 @@ fn row(own: &str, namespace: &str, ran: &Value) -> Result<Row, TraceFault> {
         runtime,
         priority: 0,
         work: Work::of_pod(unit, accelerator_kind),
+        after: Box::default(),
     }))
 }

@@ -15,7 +15,7 @@ use super::reader::{
 use super::times::SameClock;
 
 /// The columns, in the order in which they are written.
-pub(super) const COLUMNS: [&str; 14] = [
+pub(super) const COLUMNS: [&str; 15] = [
     "job",
     "submit",
     "runtime",
@@ -30,6 +30,7 @@ pub(super) const COLUMNS: [&str; 14] = [
     "priority",
     "user",
     "interruptible",
+    "after",
 ];
 
 /// The columns that every table has.
@@ -97,6 +98,8 @@ impl Reader for Table {
         let job = get("job")?.map(|job| name("job", job)).transpose()?;
         let name = job.map_or_else(|| (line_number - 1).to_string().into(), Into::into);
         let admits = admits(get("interruptible")?)?;
+        let after = get("after")?.map(|names| names.split(';').map(str::trim));
+        let after = after.map(|names| names.filter(|name| !name.is_empty()));
         let user = get("user")?.map(|user| super::reader::name("user", user)).transpose()?;
         Ok(Row::Job(Job {
             name,
@@ -105,6 +108,7 @@ impl Reader for Table {
             runtime,
             priority,
             work: Work { units, unit, accelerator_kind: kind, split, admits },
+            after: after.into_iter().flatten().map(Into::into).collect(),
         }))
     }
 }
@@ -134,13 +138,15 @@ fn split(text: Option<&str>) -> Result<Split, TraceFault> {
     }
 }
 
-/// Writes jobs as a job table.
+/// Writes jobs as a job table. It has the column `after` only if a job waits for another.
 ///
 /// # Errors
 /// Returns the errors of the writer.
 pub fn write(jobs: &[Job], to: &mut impl Write) -> io::Result<()> {
-    writeln!(to, "{}", COLUMNS.join(","))?;
-    for Job { name, user, submit, runtime, priority, work } in jobs {
+    let any_waits = jobs.iter().any(|job| !job.after.is_empty());
+    let columns = COLUMNS.len() - usize::from(!any_waits);
+    writeln!(to, "{}", COLUMNS[..columns].join(","))?;
+    for Job { name, user, submit, runtime, priority, work, after } in jobs {
         let Work { units, unit, accelerator_kind, split, admits } = work;
         let interruptible = if *admits == Admits::Interruptible { "true" } else { "" };
         let Resources {
@@ -158,9 +164,11 @@ pub fn write(jobs: &[Job], to: &mut impl Write) -> io::Result<()> {
         };
         let kind = if *accelerators > 0 { accelerator_kind.as_str() } else { "" };
         let (name, kind, user) = (quoted(name), quoted(kind), quoted(user));
+        let after =
+            if any_waits { format!(",{}", quoted(&after.join(";"))) } else { String::new() };
         writeln!(
             to,
-            "{name},{submit},{runtime},{pods},{units},{split},{accelerators},{kind},{cpu_millis},{memory_bytes},{ephemeral_bytes},{priority},{user},{interruptible}"
+            "{name},{submit},{runtime},{pods},{units},{split},{accelerators},{kind},{cpu_millis},{memory_bytes},{ephemeral_bytes},{priority},{user},{interruptible}{after}"
         )?;
     }
     Ok(())

@@ -163,6 +163,7 @@ fn job(object: &Value, spec: &Value, pods: u64) -> Result<Job, TraceFault> {
         runtime: 0,
         priority: i32::try_from(priority).unwrap_or(0),
         work: Work { units: pods, unit, accelerator_kind, split: None, admits: Admits::Assumed },
+        after: Box::default(),
     })
 }
 

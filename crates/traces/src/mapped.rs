@@ -268,6 +268,7 @@ impl Reader for Mapped {
             submit,
             runtime,
             priority: 0,
+            after: Box::default(),
             work: Work {
                 units: whole(count),
                 unit,

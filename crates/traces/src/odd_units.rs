@@ -60,7 +60,15 @@ mod tests {
             let unit = Resources { cpu_millis, memory_bytes, accelerators, ..Resources::default() };
             let accelerator_kind = embedder::AcceleratorKind::default();
             let work = Work { units: 1, unit, accelerator_kind, split: None, admits: Admits::All };
-            Job { name: "a".into(), user: "".into(), submit: 0, runtime: 1, priority: 0, work }
+            Job {
+                name: "a".into(),
+                user: "".into(),
+                submit: 0,
+                runtime: 1,
+                priority: 0,
+                work,
+                after: Box::default(),
+            }
         };
         let jobs: Vec<Job> = requests.iter().map(job).collect();
         let found = odd_units(&jobs, Format::Table);

@@ -86,6 +86,14 @@ impl Reader for Openb {
             admits: Admits::Assumed,
         };
         let name = name("name", field(&fields, self.name, "name")?)?.into();
-        Ok(Row::Job(Job { name, user: Box::default(), submit, runtime, priority: 0, work }))
+        Ok(Row::Job(Job {
+            name,
+            user: Box::default(),
+            submit,
+            runtime,
+            priority: 0,
+            work,
+            after: Box::default(),
+        }))
     }
 }

@@ -114,7 +114,15 @@ impl Allocations {
             };
             let work = Work::of_pod(unit, accelerator_kind);
             let (name, user) = (pod.into(), namespace.into());
-            Row::of(Job { name, user, submit: start, runtime, priority: 0, work })
+            Row::of(Job {
+                name,
+                user,
+                submit: start,
+                runtime,
+                priority: 0,
+                work,
+                after: Box::default(),
+            })
         };
         let mut rows: Vec<Row> = pods.into_iter().map(row).collect();
         rows.extend((0..others).map(|_| Row::NotAJob));

@@ -77,6 +77,7 @@ impl Reader for Philly {
             runtime,
             priority: 0,
             work,
+            after: Box::default(),
         }))
     }
 }

@@ -184,7 +184,15 @@ impl Pod {
                 let work = Work::of_pod(unit, accelerator_kind);
                 let (name, user) = (name.into(), namespace.into());
                 let runtime = ended - started;
-                Row::of(Job { name, user, submit, runtime, priority: 0, work })
+                Row::of(Job {
+                    name,
+                    user,
+                    submit,
+                    runtime,
+                    priority: 0,
+                    work,
+                    after: Box::default(),
+                })
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::alibaba;
 use super::detect::{Format, detect, is_document};
 use super::documents::{DocumentFault, Documents};
 use super::job::Job;
@@ -201,6 +202,9 @@ fn trace(
         let none = notes == Notes::default();
         let notes = if none { String::new() } else { format!(" ({notes})") };
         return Err(TraceError::Empty { path: path.into(), notes });
+    }
+    if format == Format::AlibabaTasks {
+        alibaba::name_predecessors(&mut jobs);
     }
     jobs.sort_by_key(|job| job.submit);
     Ok(Trace { source: path.display().to_string(), format, jobs, notes })

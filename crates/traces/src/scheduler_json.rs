@@ -68,7 +68,15 @@ pub(super) fn slurm(job: &Value) -> Result<Row, TraceFault> {
     let runtime = i64::try_from(elapsed).unwrap_or(i64::MAX);
     let submit = i64::try_from(submit).unwrap_or(i64::MAX);
     let own = job["job_id"].to_string();
-    Ok(Row::Job(Job { name: own.into(), user: user.into(), submit, runtime, priority: 0, work }))
+    Ok(Row::Job(Job {
+        name: own.into(),
+        user: user.into(),
+        submit,
+        runtime,
+        priority: 0,
+        work,
+        after: Box::default(),
+    }))
 }
 
 /// Reads a task of Ray. Its times are in milliseconds, or dates in the local zone, which are read
@@ -111,7 +119,15 @@ pub(super) fn ray(task: &Value, notes: &mut Notes) -> Result<Row, TraceFault> {
     let text = |field: &'static str| name(field, task[field].as_str().unwrap_or_default());
     let (own, user) = (text("task_id")?, text("job_id")?);
     let work = work(1, unit, None);
-    Ok(Row::of(Job { name: own.into(), user: user.into(), submit, runtime, priority: 0, work }))
+    Ok(Row::of(Job {
+        name: own.into(),
+        user: user.into(),
+        submit,
+        runtime,
+        priority: 0,
+        work,
+        after: Box::default(),
+    }))
 }
 
 /// Reads a job of Philly: its GPUs are those of its last attempt, and it runs as long as all of its
@@ -156,6 +172,7 @@ pub(super) fn philly(job: &Value) -> Result<Row, TraceFault> {
         runtime,
         priority: 0,
         work: work(gpus, unit, Some(Split::Full)),
+        after: Box::default(),
     }))
 }
 

@@ -19,6 +19,7 @@ const REQUESTED: usize = 7;
 const MEMORY: usize = 9;
 const STATUS: usize = 10;
 const USER: usize = 11;
+const PRECEDING: usize = 16;
 
 #[derive(Default)]
 pub(super) struct Swf {
@@ -72,6 +73,9 @@ impl Reader for Swf {
         // -1 means that the user is unknown.
         let user = fields.get(USER).filter(|user| **user != "-1");
         let user = user.map(|user| name("12 (user)", user)).transpose()?.unwrap_or_default().into();
+        // -1 means that the job waits for no other.
+        let preceding = fields.get(PRECEDING).filter(|job| !job.starts_with('-') && **job != "0");
+        let preceding = preceding.map(|job| name("17 (preceding job number)", job)).transpose()?;
         let work = Work {
             units,
             unit,
@@ -86,6 +90,7 @@ impl Reader for Swf {
             runtime,
             priority: 0,
             work,
+            after: preceding.into_iter().map(Into::into).collect(),
         }))
     }
 }

@@ -265,6 +265,7 @@ mod tests {
             submit: 0,
             runtime: 3_600,
             priority: 0,
+            after: Box::default(),
             work: Work {
                 units: 2,
                 unit: Resources {

@@ -92,5 +92,13 @@ fn row((id, index): Key, open: &Open, end: i64) -> Row {
     let work = Work::of_pod(open.unit, AcceleratorKind::default());
     let name = format!("{id}/{index}").into();
     let (user, submit) = (Box::default(), open.submit / 1_000_000);
-    Row::of(Job { name, user, submit, runtime, priority: open.priority, work })
+    Row::of(Job {
+        name,
+        user,
+        submit,
+        runtime,
+        priority: open.priority,
+        work,
+        after: Box::default(),
+    })
 }

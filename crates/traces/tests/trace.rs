@@ -298,6 +298,60 @@ fn a_synthetic_log_is_unchanged_after_writing_and_reading_it() {
     assert_eq!(load(std::str::from_utf8(&text).unwrap(), false).unwrap().jobs, [named]);
 }
 
+/// Checks which jobs of a log each job waits for.
+#[track_caller]
+fn check_after(text: &str, expected: &[(&str, &[&str])]) {
+    let jobs = load(text, false).unwrap().jobs;
+    let found = jobs.iter().map(|job| (job.name.to_string(), job.after.join(" ")));
+    let expected = expected.iter().map(|(name, after)| ((*name).to_owned(), after.join(" ")));
+    assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+}
+
+#[test]
+fn jobs_that_wait_for_others_are_read_where_the_log_has_them() {
+    check_after(
+        "  1 0 0 60 1 -1 -1 1 -1 -1 1 1 1 1 1 1 -1 -1
+           2 9 0 60 1 -1 -1 1 -1 -1 1 1 1 1 1 1 1 30
+           3 9 0 60 1 -1 -1 1 -1 -1 1 1 1 1 1 1 0 30\n",
+        &[("1", &[]), ("2", &["1"]), ("3", &[])],
+    );
+    check_after(
+        "M1,5.0,j_1,1,Terminated,10,20,50.0,0.5
+M2,5.0,j_1,1,Terminated,10,20,50.0,0.5
+R3_1_2,1,j_1,1,Terminated,20,60,50.0,0.5
+J4_3_9,1,j_1,1,Terminated,60,80,50.0,0.5
+R2_1,1,j_2,1,Terminated,90,99,50.0,0.5
+task_abc,1,j_2,1,Terminated,95,99,50.0,0.5\n",
+        &[
+            ("j_1/M1", &[]),
+            ("j_1/M2", &[]),
+            ("j_1/R3_1_2", &["j_1/M1", "j_1/M2"]),
+            ("j_1/J4_3_9", &["j_1/R3_1_2"]),
+            ("j_2/R2_1", &[]),
+            ("j_2/task_abc", &[]),
+        ],
+    );
+    check_after(
+        "job,submit,runtime,cpu_millis,after\na,0,60,1000,\nb,60,60,1000,a\nc,60,60,1000,\"a; b;\"\n",
+        &[("a", &[]), ("b", &["a"]), ("c", &["a", "b"])],
+    );
+}
+
+#[test]
+fn a_synthetic_log_has_workflows_whose_jobs_wait_for_others() {
+    let recipe = Recipe { days: 2, workflow_share: 0.5, ..Recipe::default() };
+    let jobs = generate(&recipe);
+    let mut text = Vec::new();
+    write_table(&jobs, &mut text).unwrap();
+    assert_eq!(load(std::str::from_utf8(&text).unwrap(), false).unwrap().jobs, jobs);
+    let waiting: Vec<&Job> = jobs.iter().filter(|job| !job.after.is_empty()).collect();
+    assert!(waiting.len() > 50 && waiting.len() < jobs.len() / 2);
+    for job in waiting {
+        let before = jobs.iter().find(|before| before.name == job.after[0]).unwrap();
+        assert_eq!((before.submit + before.runtime, &before.user), (job.submit, &job.user));
+    }
+}
+
 #[test]
 fn a_recipe_is_deterministic_for_a_seed_and_follows_its_seasons() {
     let recipe = Recipe { days: 28, ..Recipe::default() };

@@ -171,6 +171,9 @@ pub(super) struct GenerateArgs {
     /// The fraction of sessions that submit GPU jobs, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.3, value_parser = share)]
     gpu_share: f64,
+    /// The fraction of sessions that are workflows, whose jobs wait for others, from 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
+    workflow_share: f64,
     /// The seed of the random number generator
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -214,7 +217,7 @@ fn run_fetch(args: &FetchArgs) -> anyhow::Result<()> {
 }
 
 fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
-    let GenerateArgs { days, jobs_per_day, gpu_share, seed, out } = args;
+    let GenerateArgs { days, jobs_per_day, gpu_share, workflow_share, seed, out } = args;
     let most = u64::from(*days) * u64::from(*jobs_per_day);
     if most > JOBS_MAX as u64 {
         return Err(wrong_usage::conflict(format!(
@@ -225,6 +228,7 @@ fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
         days: *days,
         jobs_per_day: (*jobs_per_day).into(),
         gpu_share: *gpu_share,
+        workflow_share: *workflow_share,
         seed: *seed,
     };
     let jobs = progress::during("generating jobs", || traces::generate(&recipe));
