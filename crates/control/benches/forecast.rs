@@ -60,6 +60,7 @@ fn tick(minute: i64) -> Tick {
         tiers: vec![],
         namespaces: vec![],
         kept: Vec::new(),
+        runs: Vec::new(),
         rollout_percent: None,
     }
 }

@@ -7,6 +7,8 @@
 //! fallback.rs    on-demand nodes in place of spot instances whose launches fail
 //! namespaces.rs  what each namespace may hold of the headroom
 //! planned.rs     pods that are planned, and which plans were kept
+//! run_times.rs   how long the steps of workflows take
+//! successors.rs  steps of workflows that start when others end
 //! warm_pools.rs  how many stopped instances the warm pools of groups shall have
 //! ```
 //!
@@ -18,6 +20,8 @@ pub mod decide;
 mod fallback;
 mod namespaces;
 mod planned;
+mod run_times;
+mod successors;
 mod warm_pools;
 
 use std::collections::BTreeMap;
@@ -26,18 +30,20 @@ use chrono::{DateTime, Utc};
 use demand::forecast::{
     BucketOutlook, Distribution, Forecaster, Learners, ModelFault, Outlook, Present,
 };
-use demand::record::{BucketState, History, KeptPlan, PodStarts, Recorder, Shapes, Tick};
+use demand::record::{BucketState, History, KeptPlan, PodStarts, Recorder, Shapes, StepRun, Tick};
 use embedder::{
     BucketId, Catalog, Cluster, Demand, Room, Shape, VirtualInstance, embed, embed_preferring,
 };
-use placeholders::{Objective, Plan, Policy, Reason, Standing, Steady, lint};
+use placeholders::{Objective, Plan, Policy, Prices, Reason, Standing, Steady, lint};
 
 pub use self::planned::{NOTICE_MAX, PlannedPods};
+pub use self::successors::{Expected, Step, StepState, Workflow};
 pub use self::warm_pools::{WARM_SHARE, WARM_START_SECONDS, WarmPools, WarmTerms, cut_to_fit};
 use crate::decide::{decide, retain};
 use crate::fallback::{Fallback, Moment};
 use crate::namespaces::Namespaces;
 use crate::planned::Plans;
+use crate::successors::Successors;
 
 /// The control of one policy. All of its state can be rebuilt from the history and the standing
 /// placeholders.
@@ -49,6 +55,7 @@ pub struct Control {
     fallback: Fallback,
     namespaces: Namespaces,
     plans: Plans,
+    successors: Successors,
     /// `None` without warm pools.
     warm_pools: Option<WarmPools>,
 }
@@ -83,6 +90,11 @@ pub struct Observed {
     pub planned: Vec<PlannedPods>,
     /// Plans that ended since the last observation.
     pub kept: Vec<KeptPlan>,
+    /// Workflows that have not ended. `arrivals` has none of the pods of their steps for which
+    /// nodes were held.
+    pub workflows: Vec<Workflow>,
+    /// Steps of workflows that ended since the last observation.
+    pub runs: Vec<StepRun>,
 }
 
 /// Submitted pods of one tier: the name of the tier, the shape of the pods, and their number.
@@ -107,8 +119,11 @@ pub struct Turn {
     /// By bucket, how many stopped instances the warm pools shall have. `None` without warm pools,
     /// and from an observation that is out of date.
     pub warm_pools: Option<Vec<u64>>,
-    /// By plan of the observation: the number of planned pods for which nodes are held.
+    /// By plan of the observation, and by expected step: the number of pods for which nodes are
+    /// held.
     pub planned: Vec<(String, u64)>,
+    /// The steps of workflows that are expected within the time of a launch.
+    pub expected: Vec<Expected>,
 }
 
 impl Control {
@@ -121,6 +136,7 @@ impl Control {
             fallback: Fallback::default(),
             namespaces: Namespaces::default(),
             plans: Plans::default(),
+            successors: Successors::default(),
             warm_pools: None,
             catalog: catalog.clone(),
         }
@@ -140,7 +156,7 @@ impl Control {
     /// Returns a copy that learns and decides on its own. `None` if the forecaster has no copy.
     pub fn copy(&self) -> Option<Self> {
         let learners = self.learners.copy()?;
-        let Self { catalog, recorder, steady, fallback, namespaces, plans, .. } = self;
+        let Self { catalog, recorder, steady, fallback, namespaces, plans, successors, .. } = self;
         let warm_pools = match &self.warm_pools {
             Some(warm_pools) => Some(warm_pools.copy()?),
             None => None,
@@ -154,6 +170,7 @@ impl Control {
             fallback: fallback.clone(),
             namespaces: namespaces.clone(),
             plans: plans.clone(),
+            successors: successors.clone(),
         })
     }
 
@@ -205,6 +222,7 @@ impl Control {
         self.steady.recall(targets, tick.time);
         self.namespaces.learn(&tick, self.catalog.len());
         tick.kept.iter().for_each(|kept| self.plans.learn(kept));
+        tick.runs.iter().for_each(|run| self.successors.learn(run));
         self.learn(tick);
     }
 
@@ -241,9 +259,10 @@ impl Control {
     /// Records what was observed and learns from it at a tick, without a forecast: for the warm-up
     /// of a simulation. `standing` is not read.
     pub fn watch(&mut self, observed: &Observed) -> Option<Tick> {
+        let (planned, _) = self.planned(observed, Objective::default());
         let Self { plans, recorder, catalog, .. } = self;
         let embed = |cluster: &Cluster| embed(cluster, catalog);
-        let seen = (&observed.cluster, &*observed.planned, &*observed.kept);
+        let seen = (&observed.cluster, &*planned, &*observed.kept);
         let (mut demand, _) = plans.demand(seen, Objective::default(), catalog, recorder, embed);
         demand.rooms = observed.rooms.clone().unwrap_or(demand.rooms);
         self.record(observed, &demand, None)
@@ -254,10 +273,11 @@ impl Control {
     pub fn turn(&mut self, observed: &Observed, policy: &Policy) -> Turn {
         let Observed { time, cluster, rooms, standing, ready, .. } = observed;
         let moment = Moment::new(*time, cluster, standing, ready, &self.catalog);
+        let (pods, expected) = self.planned(observed, policy.objective);
         let Self { plans, recorder, catalog, .. } = self;
         let embed =
             |cluster: &Cluster| embed_preferring(cluster, catalog, &moment.open, &moment.held);
-        let seen = (cluster, &*observed.planned, &*observed.kept);
+        let seen = (cluster, &*pods, &*observed.kept);
         let (mut demand, planned) = plans.demand(seen, policy.objective, catalog, recorder, embed);
         demand.rooms = rooms.clone().unwrap_or(demand.rooms);
         let tick = self.record(observed, &demand, policy.limits.outer.rollout_percent);
@@ -275,7 +295,28 @@ impl Control {
         let (plan, steady) = decide(&moved, nodes, standing, catalog, policy, steady, *time);
         self.steady = steady;
         self.check(&plan, &demand, standing, policy);
-        Turn { tick, demand, outlook, plan, warm_pools, planned: self.plans.held_pods() }
+        let planned = self.plans.held_pods();
+        Turn { tick, demand, outlook, plan, warm_pools, planned, expected }
+    }
+
+    /// Learns from the steps of workflows that ended. Returns the pods that are planned, with those
+    /// that are held for steps of workflows, and the steps that are expected.
+    fn planned(
+        &mut self,
+        Observed { planned, workflows, runs, .. }: &Observed,
+        objective: Objective,
+    ) -> (Vec<PlannedPods>, Vec<Expected>) {
+        for run in runs {
+            self.successors.learn(run);
+            self.recorder.step_ended(run.clone());
+        }
+        let mut planned = planned.clone();
+        let expected = self.successors.expected(workflows, &self.plans, &self.catalog);
+        if !expected.is_empty() {
+            let prices = Prices::new(objective, &self.catalog);
+            planned.extend(Successors::held(&expected, &prices, &self.catalog));
+        }
+        (planned, expected)
     }
 
     /// Runs a turn whose observation is out of date, because watches fail. Nothing is recorded or
@@ -288,7 +329,8 @@ impl Control {
         let outlook = Outlook { buckets: headroom.iter().map(stays).collect() };
         let plan = retain(&outlook, &demand, standing, &self.catalog, policy, *time);
         self.check(&plan, &Demand::default(), standing, policy);
-        Turn { tick: None, demand, outlook, plan, warm_pools: None, planned: Vec::new() }
+        let (planned, expected) = (Vec::new(), Vec::new());
+        Turn { tick: None, demand, outlook, plan, warm_pools: None, planned, expected }
     }
 
     /// Checks a plan in debug builds, by the rules that hold for every plan.

@@ -3,8 +3,8 @@
 //! A row is one time, policy and bucket. The columns have the names of the fields of a line.
 //! Shapes, launches, pods that ended, buckets on offer and unknown fields are columns of JSON text.
 //! The first row of a line holds the fields that belong to the whole line (`launches`, `finished`,
-//! `offered`, `used`, `rollout_percent`, `kept`, `line_rest`). A line without buckets is one row
-//! without a bucket.
+//! `offered`, `used`, `rollout_percent`, `kept`, `runs`, `line_rest`). A line without buckets is one
+//! row without a bucket.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -55,6 +55,7 @@ const SCHEMA: &str = "
         optional binary rollout_percent (STRING);
         optional binary namespaces (STRING);
         optional binary kept (STRING);
+        optional binary runs (STRING);
     }";
 
 /// The counts, in the order of the columns.
@@ -65,7 +66,7 @@ const COUNTS: [&str; BucketLine::COUNTS.len()] = BucketLine::COUNTS;
 const COUNTS_MIN: usize = 6;
 
 /// The JSON texts, in the order of the columns.
-const TEXTS: [&str; 13] = [
+const TEXTS: [&str; 14] = [
     "room",
     "arrivals",
     "launches",
@@ -79,6 +80,7 @@ const TEXTS: [&str; 13] = [
     "rollout_percent",
     "namespaces",
     "kept",
+    "runs",
 ];
 
 /// The number of the first [`TEXTS`] that every file has. Files of earlier builds lack the others,
@@ -142,6 +144,7 @@ pub(crate) fn rows(line: &Line) -> serde_json::Result<Vec<Row>> {
                 None,
                 text(namespaces, namespaces.is_empty())?,
                 None,
+                None,
             ],
             ..empty.clone()
         });
@@ -156,6 +159,7 @@ pub(crate) fn rows(line: &Line) -> serde_json::Result<Vec<Row>> {
     rows[0].texts[9] = text(&line.used, line.used.is_empty())?;
     rows[0].texts[10] = text(&line.rollout_percent, line.rollout_percent.is_none())?;
     rows[0].texts[12] = text(&line.kept, line.kept.is_empty())?;
+    rows[0].texts[13] = text(&line.runs, line.runs.is_empty())?;
     Ok(rows)
 }
 
@@ -177,6 +181,7 @@ fn line(rows: Vec<Row>) -> Result<Line, String> {
         used: json(first, 9)?,
         rollout_percent: json(first, 10)?,
         kept: json(first, 12)?,
+        runs: json(first, 13)?,
         finished: json(first, 5)?,
         offered: json(first, 6)?,
         rest: json(first, 4)?,

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, SubsecRound as _, Utc};
 use demand::record::{
-    BucketTick, KeptPlan, NamespaceArrivals, ShapeId, Shapes, Tick, TierArrivals, sum_by_key,
+    BucketTick, KeptPlan, NamespaceArrivals, ShapeId, Shapes, StepRun, Tick, TierArrivals,
+    sum_by_key,
 };
 use embedder::{Bucket, BucketId, Catalog, Shape, VirtualInstance};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -46,6 +47,9 @@ pub struct Line {
     /// Planned demand that ended since the last tick. Absent in lines of earlier builds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<KeptPlan>,
+    /// Steps of workflows that ended since the last tick. Absent in lines of earlier builds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<StepRun>,
     /// Pods that ended since the last tick.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finished: Vec<FinishedPods>,
@@ -358,6 +362,7 @@ impl Line {
             used: Vec::new(),
             rollout_percent: tick.rollout_percent,
             kept: tick.kept.clone(),
+            runs: tick.runs.clone(),
             finished: Vec::new(),
             offered: None,
             rest: Map::new(),
@@ -415,6 +420,7 @@ impl Line {
                 tiers: Vec::new(),
                 namespaces: Vec::new(),
                 kept: self.kept.clone(),
+                runs: self.runs.clone(),
                 rollout_percent: self.rollout_percent,
             },
             launches: Vec::new(),

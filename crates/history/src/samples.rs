@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
-use demand::record::KeptPlan;
+use demand::record::{KeptPlan, StepRun};
 use embedder::{Bucket, Catalog, Resources};
 use placeholders::Objective;
 use proptest::collection::{btree_map, vec};
@@ -83,6 +83,7 @@ pub(crate) fn line(time: DateTime<Utc>, demand: u64) -> Line {
         used: vec![],
         rollout_percent: None,
         kept: vec![],
+        runs: vec![],
         finished: vec![finished(time)],
         offered: None,
         rest: Map::new(),
@@ -111,7 +112,7 @@ pub(crate) fn finished(ended: DateTime<Utc>) -> FinishedPods {
 /// Generates arbitrary lines of the policy batch.night, in the order of time, some with unknown
 /// fields.
 pub(crate) fn lines(how_many: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Line>> {
-    let launches = (vec(launch(), 0..3), vec(used(), 0..3), vec(kept(), 0..3));
+    let launches = (vec(launch(), 0..3), vec(used(), 0..3), vec(kept(), 0..3), vec(run(), 0..3));
     let rollout_percent = option::of(0..100_u8);
     let whole = (launches, rollout_percent, vec(ran(), 0..3), option::of(offered()), rest());
     let one = (1..200_000_000_i64, btree_map(".{0,9}", bucket(), 0..4), whole);
@@ -121,7 +122,7 @@ pub(crate) fn lines(how_many: std::ops::Range<usize>) -> impl Strategy<Value = V
         let line = |(
             step,
             buckets,
-            ((launches, used, kept), rollout_percent, finished, offered, rest),
+            ((launches, used, kept, runs), rollout_percent, finished, offered, rest),
         )| {
             time += TimeDelta::microseconds(step * 1_000);
             let policy = "batch.night".into();
@@ -134,6 +135,7 @@ pub(crate) fn lines(how_many: std::ops::Range<usize>) -> impl Strategy<Value = V
                 used,
                 rollout_percent,
                 kept,
+                runs,
                 finished,
                 offered,
                 rest,
@@ -182,6 +184,10 @@ fn kept() -> impl Strategy<Value = KeptPlan> {
         planned,
         came,
     })
+}
+
+fn run() -> impl Strategy<Value = StepRun> {
+    (".{0,9}", any::<u32>()).prop_map(|(template, seconds)| StepRun { template, seconds })
 }
 
 fn ran() -> impl Strategy<Value = FinishedPods> {

@@ -19,6 +19,7 @@ pub fn line<const N: usize>(
         used: vec![],
         rollout_percent: None,
         kept: vec![],
+        runs: vec![],
         finished: vec![],
         offered: None,
         rest: Map::new(),

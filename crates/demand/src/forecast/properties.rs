@@ -109,6 +109,7 @@ fn outlooks_of(
             tiers: vec![],
             namespaces: vec![],
             kept: Vec::new(),
+            runs: Vec::new(),
             rollout_percent: None,
         });
         let free = Resources { cpu_millis: 5_000, ..Resources::UNLIMITED };

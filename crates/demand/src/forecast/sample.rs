@@ -47,6 +47,7 @@ pub fn tick(minute: i64, buckets: Vec<BucketTick>) -> Tick {
         tiers: vec![],
         namespaces: vec![],
         kept: Vec::new(),
+        runs: Vec::new(),
         rollout_percent: None,
     }
 }

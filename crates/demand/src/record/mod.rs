@@ -27,4 +27,4 @@ pub use recorder::{BucketState, PodStarts, Recorder};
 pub(crate) use shape_table::PodCounts;
 pub use shape_table::ShapeTable;
 pub use shapes::{Shapes, canonical};
-pub use tick::{BucketTick, KeptPlan, NamespaceArrivals, ShapeId, Tick, TierArrivals};
+pub use tick::{BucketTick, KeptPlan, NamespaceArrivals, ShapeId, StepRun, Tick, TierArrivals};

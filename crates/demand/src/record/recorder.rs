@@ -12,7 +12,7 @@ use embedder::{BucketId, Catalog, Room, Shape, VirtualInstance};
 use super::arrivals::Arrivals;
 use super::shape_table::room_for;
 use super::shapes::Shapes;
-use super::tick::{BucketTick, KeptPlan, NamespaceArrivals, ShapeId, Tick, TierArrivals};
+use super::tick::{BucketTick, KeptPlan, NamespaceArrivals, ShapeId, StepRun, Tick, TierArrivals};
 
 /// Makes ticks from the observations between them.
 #[derive(Clone)]
@@ -36,6 +36,8 @@ pub struct Recorder {
     planned: Vec<Planned>,
     /// Planned demand that ended since the last tick.
     kept: Vec<KeptPlan>,
+    /// Steps of workflows that ended since the last tick.
+    runs: Vec<StepRun>,
     last_tick: Option<DateTime<Utc>>,
 }
 
@@ -82,6 +84,7 @@ impl Recorder {
             starts: vec![PodStarts::default(); catalog.len()],
             planned: vec![Planned::default(); catalog.len()],
             kept: Vec::new(),
+            runs: Vec::new(),
             last_tick: None,
             catalog: catalog.clone(),
         }
@@ -169,6 +172,13 @@ impl Recorder {
     pub fn kept(&mut self, kept: KeptPlan) {
         if self.kept.len() < KEPT_MAX {
             self.kept.push(kept);
+        }
+    }
+
+    /// Records that a step of a workflow ended. A tick keeps at most [`KEPT_MAX`] of them.
+    pub fn step_ended(&mut self, run: StepRun) {
+        if self.runs.len() < KEPT_MAX {
+            self.runs.push(run);
         }
     }
 
@@ -270,6 +280,7 @@ impl Recorder {
             tiers: tiers.collect(),
             namespaces: namespaces.collect(),
             kept: std::mem::take(&mut self.kept),
+            runs: std::mem::take(&mut self.runs),
             rollout_percent: None,
         }
     }
@@ -295,6 +306,7 @@ impl Recorder {
         self.starts.clone_from(&predecessor.starts);
         self.planned.clone_from(&predecessor.planned);
         self.kept.clone_from(&predecessor.kept);
+        self.runs.clone_from(&predecessor.runs);
         self.demand(predecessor.demand_max.iter().copied());
     }
 

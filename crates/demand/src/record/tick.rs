@@ -28,6 +28,8 @@ pub struct Tick {
     pub namespaces: Vec<NamespaceArrivals>,
     /// Planned demand that ended since the last tick. Empty without planned demand.
     pub kept: Vec<KeptPlan>,
+    /// Steps of workflows that ended since the last tick. Empty without workflows.
+    pub runs: Vec<StepRun>,
     /// The percentage of the headroom that the rollout of the policy let stand. Absent if all of it
     /// stood.
     pub rollout_percent: Option<u8>,
@@ -42,6 +44,15 @@ pub struct KeptPlan {
     pub planned: u64,
     /// Of these, the pods that came.
     pub came: u64,
+}
+
+/// How long a step of a workflow took.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub struct StepRun {
+    /// The template of the step: steps of one template take about the same time.
+    pub template: String,
+    /// The time from when its pods were created until they ended, in seconds.
+    pub seconds: u32,
 }
 
 /// The pods of a tier that were submitted since the last tick and for which a new instance would be

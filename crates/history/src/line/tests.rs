@@ -41,6 +41,7 @@ fn a_line_has_the_documented_format() {
         tiers: vec![TierArrivals { bucket: 0, tier: "production".into(), pods: 2 }],
         namespaces: vec![NamespaceArrivals { bucket: 2, namespace: "jobs".into(), millis: 1_500 }],
         kept: vec![KeptPlan { author: "jobs".into(), planned: 8, came: 6 }],
+        runs: vec![StepRun { template: "Workflow batch/train/fit".into(), seconds: 540 }],
         rollout_percent: Some(50),
     };
     let extras = [BucketExtras { headroom: 2, placeholders: 1 }];
@@ -61,6 +62,7 @@ fn a_line_has_the_documented_format() {
         "policy": "batch.night",
         "rollout_percent": 50,
         "kept": [{ "author": "jobs", "planned": 8, "came": 6 }],
+        "runs": [{ "template": "Workflow batch/train/fit", "seconds": 540 }],
         "buckets": {
             "m5.large": {
                 "demand": 4, "demand_max": 5, "announced": 0, "headroom": 2, "placeholders": 1, "ready": 1, "pods_hidden": 0, "pods_waited": 0,
@@ -218,7 +220,8 @@ proptest! {
             let namespaces = namespaces.collect();
             let rollout_percent = (minute % 2 == 0).then_some(25);
             let kept = vec![KeptPlan { author: "jobs".into(), planned: 3, came: 2 }];
-            let tick = Tick { time, buckets: buckets.into(), room, first_seen, arrivals, gangs: vec![], tiers, namespaces, kept, rollout_percent };
+            let runs = vec![StepRun { template: "step".into(), seconds: 7 }];
+            let tick = Tick { time, buckets: buckets.into(), room, first_seen, arrivals, gangs: vec![], tiers, namespaces, kept, runs, rollout_percent };
 
             let line = Line::new("p", &tick, &[], vec![], &catalog, &writer);
             let read = Line::parse(line.text().unwrap().as_bytes()).unwrap();

@@ -259,6 +259,7 @@ mod tests {
             tiers: vec![],
             namespaces: vec![],
             kept: Vec::new(),
+            runs: Vec::new(),
             rollout_percent: None,
         }
     }
