@@ -17,6 +17,19 @@ pub const WORKLOAD: &str = include_str!("../crds/workloads.kueue.x-k8s.io.yaml")
 /// `ResourceFlavor` of Kueue, `kueue.x-k8s.io/v1beta1` and `v1beta2`.
 pub const RESOURCE_FLAVOR: &str = include_str!("../crds/resourceflavors.kueue.x-k8s.io.yaml");
 
+/// `Workflow` of Argo, `argoproj.io/v1alpha1`.
+pub const WORKFLOW: &str = include_str!("../crds/workflows.argoproj.io.yaml");
+
+/// `CronWorkflow` of Argo, `argoproj.io/v1alpha1`.
+pub const CRON_WORKFLOW: &str = include_str!("../crds/cronworkflows.argoproj.io.yaml");
+
+/// `SparkApplication`, `sparkoperator.k8s.io/v1beta2`.
+pub const SPARK: &str = include_str!("../crds/sparkapplications.sparkoperator.k8s.io.yaml");
+
+/// `ScheduledSparkApplication`, `sparkoperator.k8s.io/v1beta2`.
+pub const SCHEDULED_SPARK: &str =
+    include_str!("../crds/scheduledsparkapplications.sparkoperator.k8s.io.yaml");
+
 /// `CapacityBuffer`, `autoscaling.x-k8s.io/v1beta1` and `v1alpha1`.
 pub const CAPACITY_BUFFER: &str = include_str!("../crds/capacitybuffers.autoscaling.x-k8s.io.yaml");
 
@@ -24,5 +37,15 @@ pub const CAPACITY_BUFFER: &str = include_str!("../crds/capacitybuffers.autoscal
 pub const POD_METRICS: &str = include_str!("../crds/pods.metrics.k8s.io.yaml");
 
 /// The definitions of kinds that the controller watches.
-pub const ALL: [&str; 6] =
-    [POD_GROUP, VOLCANO_POD_GROUP, JOB_SET, WORKLOAD, RESOURCE_FLAVOR, CAPACITY_BUFFER];
+pub const ALL: [&str; 10] = [
+    POD_GROUP,
+    VOLCANO_POD_GROUP,
+    JOB_SET,
+    WORKLOAD,
+    RESOURCE_FLAVOR,
+    WORKFLOW,
+    CRON_WORKFLOW,
+    SPARK,
+    SCHEDULED_SPARK,
+    CAPACITY_BUFFER,
+];

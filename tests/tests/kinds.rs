@@ -3,11 +3,15 @@
 use tests::control_plane::{ControlPlane, Options};
 use tests::crds;
 
-const TAKEN: [&str; 10] = [
+const TAKEN: [&str; 14] = [
     "{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, metadata: {name: a}, spec: {minMember: 3}}",
     "{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: a}, spec: {minMember: 3}}",
     "{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: a}, spec: {suspend: true, replicatedJobs: [
        {name: workers, replicas: 2, template: {spec: {parallelism: 4, template: {spec: {containers: []}}}}}]}}",
+    "{apiVersion: argoproj.io/v1alpha1, kind: Workflow, metadata: {name: a}, spec: {entrypoint: a}, status: {phase: Running}}",
+    "{apiVersion: argoproj.io/v1alpha1, kind: CronWorkflow, metadata: {name: a}, spec: {schedules: ['0 9 * * *']}}",
+    "{apiVersion: sparkoperator.k8s.io/v1beta2, kind: SparkApplication, metadata: {name: a}, spec: {type: Scala}}",
+    "{apiVersion: sparkoperator.k8s.io/v1beta2, kind: ScheduledSparkApplication, metadata: {name: a}, spec: {schedule: '@every 1h'}}",
     "{apiVersion: kueue.x-k8s.io/v1beta1, kind: Workload, metadata: {name: a}, spec: {podSets: [
        {name: main, count: 4, template: {spec: {containers: []}}}]}}",
     "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Workload, metadata: {name: b}, spec: {queueName: q, podSets: []}}",

@@ -287,3 +287,99 @@ async fn a_job_that_is_announced_by_the_program_has_nodes_when_it_comes() {
     let error = api.create(&kube::api::PostParams::default(), &refused).await.unwrap_err();
     assert!(error.to_string().contains("give either at or schedule"), "{error}");
 }
+
+/// The groups, versions and kinds of workflows.
+const WORKFLOW: (&str, &str, &str) = ("argoproj.io", "v1alpha1", "Workflow");
+const SPARK: (&str, &str, &str) = ("sparkoperator.k8s.io", "v1beta2", "SparkApplication");
+const JOB_SET: (&str, &str, &str) = ("jobset.x-k8s.io", "v1alpha2", "JobSet");
+
+/// Replaces the status of an object of another project, as its controller does.
+async fn replace_status(world: &World, kind: (&str, &str, &str), name: &str, status: Value) {
+    let (group, version, kind) = kind;
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    let api: Api<DynamicObject> = Api::default_namespaced_with(world.plane.client(), &resource);
+    let patch = Patch::Merge(json!({"status": status}));
+    // The status of a Workflow is no subresource.
+    let patched = if kind == "Workflow" {
+        api.patch(name, &PatchParams::default(), &patch).await
+    } else {
+        api.patch_status(name, &PatchParams::default(), &patch).await
+    };
+    patched.unwrap_or_else(|error| panic!("{error:#}"));
+}
+
+/// The controllers of these kinds are not at hand, so the scenario writes the objects, their status
+/// and the pods of their steps.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_steps_of_workflows_have_nodes_when_they_start() {
+    let groups = [NodeGroup::new("small", "m5.xlarge")];
+    let before = vec![crds::WORKFLOW, crds::SPARK, crds::JOB_SET];
+    let plan = Plan { before, ..Plan::of(groups) };
+    let world = plan.start(&policy("batch", ANNOUNCED)).await;
+
+    // Two pods follow a step of an Argo Workflow that ended.
+    let node = |path: &str, phase: &str| {
+        json!({"name": format!("flow{path}"), "phase": phase,
+            "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:10:00Z"})
+    };
+    let container = "container: {image: busybox, resources: {requests: {cpu: '3', memory: 8Gi}}}";
+    world
+        .apply(&format!(
+            "{{apiVersion: argoproj.io/v1alpha1, kind: Workflow, metadata: {{name: flow, namespace: default}},
+              spec: {{entrypoint: main, templates: [
+                {{name: main, dag: {{tasks: [{{name: read, template: work}},
+                  {{name: fit, template: work, dependencies: [read], withItems: [1, 2]}}]}}}},
+                {{name: work, {container}}}]}}}}"
+        ))
+        .await;
+    let status = |nodes: Value| json!({"phase": "Running", "nodes": nodes});
+    let ended = node(".read", "Succeeded");
+    replace_status(&world, WORKFLOW, "flow", status(json!({"a": ended.clone()}))).await;
+    world.wait_for_placeholders([2, 0, 0]).await;
+    let step =
+        json!([{"name": "Workflow default/flow/fit", "chance": "100%", "pods": 2, "held": 2}]);
+    world.wait_for_status("batch", "the expected step", |status| status["expected"] == step).await;
+    world.apply(&job_with("fit", 2, "")).await;
+    let nodes = json!({"a": ended, "b": node(".fit", "Running")});
+    replace_status(&world, WORKFLOW, "flow", status(nodes)).await;
+    let waited = world.wait_for_job("fit", 2).await;
+    assert!(waited < 3.0, "the next step waited {waited} s\n{}", world.details());
+    world.wait_for_placeholders([0, 0, 0]).await;
+
+    // An executor follows a driver that runs.
+    world
+        .apply(
+            "{apiVersion: sparkoperator.k8s.io/v1beta2, kind: SparkApplication, metadata: {name: etl, namespace: default},
+              spec: {type: Scala, driver: {cores: 1},
+                executor: {instances: 1, coreRequest: '3', memory: 7g, memoryOverhead: 1g}}}",
+        )
+        .await;
+    let running = json!({"applicationState": {"state": "RUNNING"}});
+    replace_status(&world, SPARK, "etl", running.clone()).await;
+    world.wait_for_placeholders([1, 0, 0]).await;
+    let mut with_executor = running;
+    with_executor["executorState"] = json!({"etl-exec-1": "PENDING"});
+    replace_status(&world, SPARK, "etl", with_executor).await;
+    world.wait_for_placeholders([0, 0, 0]).await;
+
+    // A job of a JobSet follows one that is complete.
+    let job = |name: &str, pods: u32, on: &str| {
+        format!(
+            "{{name: {name}, dependsOn: [{on}], template: {{spec: {{parallelism: {pods}, template: {POD}}}}}}}"
+        )
+    };
+    world
+        .apply(&format!(
+            "{{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {{name: set, namespace: default}},
+              spec: {{replicatedJobs: [{}, {}]}}}}",
+            job("read", 1, ""),
+            job("fit", 2, "{name: read, status: Complete}")
+        ))
+        .await;
+    let complete = json!({"replicatedJobsStatus": [{"name": "read", "succeeded": 1}]});
+    replace_status(&world, JOB_SET, "set", complete).await;
+    world.wait_for_placeholders([2, 0, 0]).await;
+    let failed = json!({"conditions": [{"type": "Failed", "status": "True"}]});
+    replace_status(&world, JOB_SET, "set", failed).await;
+    world.wait_for_placeholders([0, 0, 0]).await;
+}

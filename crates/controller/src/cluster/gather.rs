@@ -2,12 +2,13 @@
 
 mod announced;
 mod planned;
+mod workflows;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use control::PlannedPods;
-use demand::record::KeptPlan;
+use control::{PlannedPods, Workflow};
+use demand::record::{KeptPlan, StepRun};
 use embedder::{
     BucketId, BucketSet, CapacityType, Cluster, Devices, Gang, PodRequest, Resources, Room, Shape,
     Unfit,
@@ -16,6 +17,7 @@ use placeholders::{GroupStanding, SharedLimit, Standing as PlaceholdersStanding}
 
 use super::announced_share::AnnouncedShare;
 use super::known_plan::KnownPlan;
+use super::known_workflow::KnownWorkflow;
 use crate::catalog::{LaunchedBy, Offer, Offers, Pool};
 use crate::observe::PodClass;
 use crate::observe::Schedule;
@@ -50,8 +52,24 @@ pub struct Seen {
     pub plans: Vec<PlanSeen>,
     /// The plans whose objects are to be deleted, with the versions of these objects.
     pub expired: Vec<(Key, Option<String>)>,
-    /// What became of the plans that ended.
+    /// What became of the plans that ended, and of steps of workflows that were expected.
     pub ended: Vec<KeptPlan>,
+    /// The workflows that run.
+    pub workflows: Vec<Workflow>,
+    /// The steps of workflows that ended.
+    pub runs: Vec<StepRun>,
+}
+
+impl Seen {
+    /// The templates of workflows and of their steps, and the authors of plans.
+    pub fn templates_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let of_workflows = self.workflows.iter_mut().flat_map(|workflow| {
+            let steps = workflow.steps.iter_mut().map(|step| &mut step.template);
+            std::iter::once(&mut workflow.author).chain(steps)
+        });
+        let runs = self.runs.iter_mut().map(|run| &mut run.template);
+        of_workflows.chain(runs).chain(self.ended.iter_mut().map(|kept| &mut kept.author))
+    }
 }
 
 /// Intermediate results that are kept between turns, so that a turn recomputes only what changed.
@@ -73,6 +91,11 @@ pub struct View {
     announced: Option<BTreeSet<Key>>,
     /// The plans of PlannedDemands.
     plans: BTreeMap<Key, KnownPlan>,
+    /// The workflows that run, by kind, namespace and name.
+    workflows: BTreeMap<String, KnownWorkflow>,
+    /// The steps of workflows that did not start: the name of the workflow and the step, the
+    /// namespace and the shape of the pods.
+    expected: Vec<(String, String, Shape)>,
 }
 
 /// The bucket and group of each ReplicaSet of placeholders, by namespace and name.
@@ -106,6 +129,7 @@ impl View {
         let window = (now, lead_seconds);
         self.announced(index, offers, workloads, (window, &mut admitted), &mut seen);
         self.planned(index, offers, workloads, (window, &mut admitted), &mut seen);
+        self.workflows(index, offers, workloads, (window, &mut admitted), &mut seen);
         seen.unfit.sort();
         seen.tiers = tiers(index, workloads);
         seen

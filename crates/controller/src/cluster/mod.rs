@@ -15,6 +15,7 @@
 //! health.rs             the health of the controller, for its probes
 //! gather.rs             a policy's view of the cluster
 //! known_plan.rs         what is known of a PlannedDemand between turns
+//! known_workflow.rs     what is known of the steps of a workflow between turns
 //! checks.rs             a policy's prerequisites in the cluster
 //! blindness.rs          how long watches have been failing, and the headroom that stays
 //! stale.rs              announcements that are out of date, because their watch fails
@@ -65,6 +66,7 @@ mod health;
 mod history;
 mod if_acted;
 mod known_plan;
+mod known_workflow;
 mod launch_latencies;
 mod launch_tracker;
 mod off_switch;

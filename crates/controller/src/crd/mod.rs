@@ -23,8 +23,9 @@ mod status;
 pub use definition::{definition, definitions};
 pub use planned::{PlannedDemand, PlannedDemandSpec, PlannedDemandStatus};
 pub use status::{
-    BucketStatus, GroupStatus, NodesStatus, OverprovisioningPolicyStatus, PlanStatus, RolloutPhase,
-    RolloutStatus, StatusCondition, StepStatus, TierStatus, UnplacedStatus, WarmPoolStatus,
+    BucketStatus, ExpectedStatus, GroupStatus, NodesStatus, OverprovisioningPolicyStatus,
+    PlanStatus, RolloutPhase, RolloutStatus, StatusCondition, StepStatus, TierStatus,
+    UnplacedStatus, WarmPoolStatus,
 };
 
 /// Holds low-priority placeholder pods for the nodes that batch workloads are about to need.

@@ -32,6 +32,10 @@ pub struct OverprovisioningPolicyStatus {
     /// the policy covers none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub planned: Vec<PlanStatus>,
+    /// The steps of workflows that may start within the time of a launch: the twenty most probable
+    /// ones. Absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub expected: Vec<ExpectedStatus>,
     /// The rollout. Absent in the mode `Observe`, and if the policy has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,
@@ -94,6 +98,20 @@ pub struct PlanStatus {
     /// What its own status has.
     #[serde(flatten)]
     pub status: PlannedDemandStatus,
+}
+
+/// A step of a workflow that may start within the time of a launch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExpectedStatus {
+    /// The kind, the namespace and the name of the workflow, and the name of the step.
+    pub name: String,
+    /// The chance that it starts within the time of a launch, rounded to tens of a percent.
+    pub chance: String,
+    /// The number of its pods.
+    pub pods: u64,
+    /// Of these, the pods that count as demand now. The others find room on the nodes of the steps
+    /// before, or are too improbable.
+    pub held: u64,
 }
 
 /// A condition, with the fields of `metav1.Condition`.

@@ -12,8 +12,9 @@ use super::plans::{PLANS_MAX, plan_status};
 use super::rfc3339::rfc3339;
 use crate::catalog::Offers;
 use crate::crd::{
-    BucketStatus, GroupStatus, OverprovisioningPolicy, OverprovisioningPolicyStatus, PlanStatus,
-    PlannedDemandStatus, StatusCondition, StepStatus, TierStatus, UnplacedStatus,
+    BucketStatus, ExpectedStatus, GroupStatus, OverprovisioningPolicy,
+    OverprovisioningPolicyStatus, PlanStatus, PlannedDemandStatus, StatusCondition, StepStatus,
+    TierStatus, UnplacedStatus,
 };
 use crate::observe::Key;
 use crate::outcome::{Cause, Decision, Outcome, PlanSeen, TierPods};
@@ -43,6 +44,7 @@ pub fn status(
         placeholders: sum(|bucket| bucket.placeholders),
         tiers: outcome.observation.tiers.iter().map(tier).collect(),
         planned: plans(policy, outcome),
+        expected: expected(outcome),
         // An invalid policy has no step, and goes on with the one before once it is corrected.
         rollout: outcome.rollout.clone().or_else(|| {
             let invalid = outcome.faults.has(Cause::InvalidPolicy);
@@ -136,6 +138,23 @@ fn buckets(
 }
 
 /// The plans that the policy covers, the earliest ones.
+/// The steps of workflows that are expected, the most probable ones first.
+pub(super) fn expected(outcome: &Outcome) -> Vec<ExpectedStatus> {
+    let Some(turn) = outcome.turn() else { return Vec::new() };
+    let mut steps: Vec<&control::Expected> = turn.expected.iter().collect();
+    steps.sort_by(|a, b| b.chance.total_cmp(&a.chance).then_with(|| a.plan.cmp(&b.plan)));
+    let status = |step: &control::Expected| {
+        let held = turn.planned.iter().find(|(plan, _)| *plan == step.plan);
+        ExpectedStatus {
+            name: step.plan.clone(),
+            chance: format!("{:.0}%", 10.0 * (10.0 * step.chance).round()),
+            pods: step.pods,
+            held: held.map_or(0, |(_, pods)| *pods),
+        }
+    };
+    steps.into_iter().take(PLANS_MAX).map(status).collect()
+}
+
 fn plans(policy: &OverprovisioningPolicy, outcome: &Outcome) -> Vec<PlanStatus> {
     let mut plans: Vec<&PlanSeen> = outcome.observation.plans.iter().collect();
     plans.sort_by_key(|plan| (plan.at, &plan.key));

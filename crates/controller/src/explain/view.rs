@@ -6,8 +6,9 @@ use instances::Price;
 use placeholders::Prices;
 
 use super::plans::{PLANS_MAX, plan_status};
+use super::status::expected;
 use crate::account::Account;
-use crate::crd::{Mode, PlannedDemandStatus};
+use crate::crd::{ExpectedStatus, Mode, PlannedDemandStatus};
 use crate::observe::Key;
 use crate::outcome::{Decision, Outcome, PlanSeen, PolicyFault};
 
@@ -66,7 +67,8 @@ pub(super) fn view(
     }
 }
 
-/// The plans that the policy covers, the earliest ones, each with its name and a sentence.
+/// The plans that the policy covers, the earliest ones, and the steps of workflows that are
+/// expected, each with its name and a sentence.
 fn planned(key: &Key, outcome: &Outcome) -> Vec<(String, String)> {
     let mut plans: Vec<&PlanSeen> = outcome.observation.plans.iter().collect();
     plans.sort_by_key(|plan| (plan.at, &plan.key));
@@ -77,7 +79,14 @@ fn planned(key: &Key, outcome: &Outcome) -> Vec<(String, String)> {
         });
         (plan.key.to_string(), format!("{}: {message}.{kept}", next.unwrap_or_default()))
     };
-    plans.into_iter().take(PLANS_MAX).map(sentence).collect()
+    let step = |ExpectedStatus { name, chance, pods, held }: ExpectedStatus| {
+        let text = format!(
+            "{pods} pods with a chance of {chance} within a launch; {held} count as demand"
+        );
+        (name, text)
+    };
+    let steps = expected(outcome).into_iter().map(step);
+    plans.into_iter().take(PLANS_MAX).map(sentence).chain(steps).collect()
 }
 
 /// Returns the buckets; none where no decision was possible.

@@ -9,11 +9,12 @@ use super::admission::Admission;
 use super::class::PodClass;
 use super::constraints::cut;
 use super::objects::{
-    BatchJob, Condition, CronJob, JobSet, JobSpec, JobStatus, KueueWorkload, PodTemplate,
-    TopologyRequest, is_true,
+    BatchJob, Condition, CronJob, JobSpec, JobStatus, KueueWorkload, PodTemplate, TopologyRequest,
+    is_true,
 };
 use super::plan::{Plan, RecalledPlan};
 use super::schedule::Schedule;
+use super::steps::SeenWorkflow;
 
 /// The state of announced pods: why they do not exist yet, do not start, or no longer need the
 /// announcement.
@@ -75,6 +76,8 @@ pub struct Announcement {
     pub recalled: Option<RecalledPlan>,
     /// The version of a PlannedDemand.
     pub resource_version: Option<String>,
+    /// The steps of a workflow that runs.
+    pub workflow: Option<SeenWorkflow>,
 }
 
 /// How long the pods of a suspended Job or JobSet are announced: an hour. A job that should have
@@ -107,6 +110,7 @@ impl Announcement {
             plan: None,
             recalled: None,
             resource_version: None,
+            workflow: None,
         }
     }
 
@@ -161,35 +165,6 @@ impl Announcement {
         })
     }
 
-    /// Returns the pods of all jobs of a suspended JobSet together. A JobSet with a Kueue queue
-    /// announces none.
-    pub fn of_job_set(metadata: &ObjectMeta, set: &JobSet) -> Option<Self> {
-        let labels = metadata.labels.clone().unwrap_or_default();
-        if !set.spec.suspend
-            || labels.contains_key(QUEUE_LABEL)
-            || metadata.deletion_timestamp.is_some()
-        {
-            return None;
-        }
-        let ended = ["Completed", "Failed"];
-        if ended.iter().any(|end| is_true(&set.status.conditions, end)) {
-            return None;
-        }
-        let complete = |name: &str| {
-            let mut all = set.status.replicated_jobs_status.iter();
-            all.find(|job| job.name == name).map_or(0, |job| job.succeeded)
-        };
-        let pods = set.spec.replicated_jobs.iter().map(|job| {
-            let each = pods_left(&job.template.spec, &JobStatus::default());
-            let jobs = job.replicas.unwrap_or(1).saturating_sub(complete(&job.name));
-            let count = u64::from(each).saturating_mul(jobs.into());
-            AnnouncedPods::of(&job.template.spec.template, metadata, count)
-        });
-        let (held, pods) = (Held::Suspended, pods.collect());
-        let since = suspended_since(&set.status.conditions, metadata);
-        Some(Self { gang: true, since, ..Self::new(held, labels, pods) })
-    }
-
     /// Returns the pods of a Kueue Workload that is neither admitted nor finished: of each set,
     /// those that have quota, or all while none have.
     ///
@@ -238,7 +213,7 @@ impl Announcement {
 }
 
 /// Since when a Job or a JobSet has been suspended, in Unix seconds.
-fn suspended_since(conditions: &[Condition], metadata: &ObjectMeta) -> Option<i64> {
+pub(super) fn suspended_since(conditions: &[Condition], metadata: &ObjectMeta) -> Option<i64> {
     let suspended = conditions.iter().find(|condition| condition.type_ == "Suspended");
     let since = suspended.filter(|condition| condition.status == "True");
     let since = since.and_then(|condition| condition.last_transition_time.as_ref());
@@ -249,6 +224,11 @@ impl AnnouncedPods {
     /// Returns the pods with which a job starts, or starts again.
     fn of_job(spec: &JobSpec, status: &JobStatus, metadata: &ObjectMeta) -> Self {
         Self::of(&spec.template, metadata, pods_left(spec, status).into())
+    }
+
+    /// Returns another number of the same pods.
+    pub(super) fn with_count(&self, count: u64) -> Self {
+        Self { count: count.min(PODS_MAX), ..self.clone() }
     }
 
     /// Returns a number of pods of a template.
@@ -279,7 +259,7 @@ impl Announcement {
 /// The number of pods that a job creates when it starts or is resumed: as many as run at once, or
 /// those that are left to complete. Nothing is left of a job whose success or failure is decided,
 /// and of one without a number of completions, once a pod has succeeded (Kubernetes, `manageJob`).
-fn pods_left(spec: &JobSpec, status: &JobStatus) -> u32 {
+pub(super) fn pods_left(spec: &JobSpec, status: &JobStatus) -> u32 {
     let parallelism = spec.parallelism.unwrap_or(1);
     let decided = ["SuccessCriteriaMet", "FailureTarget"];
     if spec.suspend && decided.iter().any(|end| is_true(&status.conditions, end)) {
@@ -317,7 +297,7 @@ fn is_indexed(spec: &JobSpec) -> bool {
 }
 
 /// The label of objects that Kueue manages, with the name of their queue.
-const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
+pub(super) const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
 
 #[cfg(test)]
 mod tests {

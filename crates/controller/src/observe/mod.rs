@@ -14,6 +14,8 @@
 //! nodes.rs         nodes, and the pods on each
 //! announced.rs     announced pods: those of suspended jobs, queued workloads and CronJobs
 //! planned.rs       planned pods: those of PlannedDemands; plan.rs: when they come
+//! steps.rs         the steps of workflows, before their pods exist; of which kind:
+//! job_set.rs       JobSets; argo.rs: Workflows of Argo; spark.rs: SparkApplications
 //! schedule.rs      the times at which a CronJob fires
 //! measured.rs      what running pods used so far
 //! finished.rs      pods that ran on a node and ended
@@ -32,6 +34,7 @@
 
 mod admission;
 mod announced;
+mod argo;
 mod class;
 mod constraints;
 mod devices;
@@ -39,6 +42,7 @@ mod finished;
 mod follow;
 mod held_back;
 mod index;
+mod job_set;
 mod karpenter;
 mod measured;
 mod nodes;
@@ -51,6 +55,8 @@ mod requests;
 mod scale_up_events;
 mod schedule;
 mod shortages;
+mod spark;
+mod steps;
 mod stored;
 mod taints;
 mod usage;
@@ -79,12 +85,14 @@ pub use objects::{
     BatchJob, CronJob, DaemonSet, JobSet, Key, KueueWorkload, Node, Pod, PodSpec, Requirement,
     Taint,
 };
+pub use optional::WORKFLOW_KINDS;
 pub use plan::{Plan, RecalledPlan};
 pub use planned::PLANNED_DEMANDS;
 pub use requests::{PodRequests, kind_in, requests, resources};
 pub use scale_up_events::{NoScaleUp, ScaleUpReports};
 pub use schedule::Schedule;
 pub use shortages::{Launches, Shortages};
+pub use steps::{SeenState, SeenStep, SeenWorkflow};
 pub use stored::StoredPolicy;
 pub(crate) use taints::is_passing;
 pub use watch::{Scope, Watches};

@@ -653,8 +653,13 @@ pub struct JobSetStatus {
 #[serde(default)]
 pub struct ReplicatedJobStatus {
     pub name: String,
+    /// The number of jobs whose pods are ready or ended.
+    pub ready: u32,
+    /// The number of jobs whose pods run, and that are not ready.
+    pub active: u32,
     /// The number of jobs that are complete.
     pub succeeded: u32,
+    pub failed: u32,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -665,11 +670,21 @@ pub struct JobSetSpec {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ReplicatedJob {
     pub name: String,
     pub replicas: Option<u32>,
     pub template: JobTemplate,
+    pub depends_on: Vec<DependsOn>,
+}
+
+/// A job that another one waits for.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct DependsOn {
+    pub name: String,
+    /// `Ready` or `Complete`.
+    pub status: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -8,16 +8,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::watcher::{self, Event};
+use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
 use super::announced::Announcement;
 use super::follow::{OURS, Shared, announcer, follow, kept};
 use super::index::GANG_KINDS;
 use super::karpenter::{NodeClaim, NodePool};
-use super::objects::{FlavorSpec, JobSet, KueueWorkload, ResourceFlavor};
+use super::objects::{FlavorSpec, Key, ResourceFlavor};
 use super::world::{OwnedObject, World};
 use crate::crd::PlannedDemandSpec;
 
@@ -32,12 +34,36 @@ struct OptionalKind {
     kind: &'static str,
 }
 
-const OPTIONAL: [OptionalKind; 10] = [
+const OPTIONAL: [OptionalKind; 14] = [
     OptionalKind {
         name: "jobsets",
         group: "jobset.x-k8s.io",
         versions: &["v1alpha2"],
         kind: "JobSet",
+    },
+    OptionalKind {
+        name: "workflows",
+        group: "argoproj.io",
+        versions: &["v1alpha1"],
+        kind: "Workflow",
+    },
+    OptionalKind {
+        name: "cronworkflows",
+        group: "argoproj.io",
+        versions: &["v1alpha1"],
+        kind: "CronWorkflow",
+    },
+    OptionalKind {
+        name: "sparkapplications",
+        group: "sparkoperator.k8s.io",
+        versions: &["v1beta2"],
+        kind: "SparkApplication",
+    },
+    OptionalKind {
+        name: "scheduledsparkapplications",
+        group: "sparkoperator.k8s.io",
+        versions: &["v1beta2"],
+        kind: "ScheduledSparkApplication",
     },
     OptionalKind {
         name: "planneddemands",
@@ -89,6 +115,9 @@ const OPTIONAL: [OptionalKind; 10] = [
         kind: "CapacityBuffer",
     },
 ];
+
+/// The watches of the kinds that name the steps of workflows.
+pub const WORKFLOW_KINDS: [&str; 3] = ["jobsets", "workflows", "sparkapplications"];
 
 /// The watches of Karpenter's NodePools and NodeClaims.
 pub(super) const KARPENTER: [&str; 2] = ["nodepools", "nodeclaims"];
@@ -179,15 +208,32 @@ fn watch_optional(
     let name = kind.name.to_owned();
     match kind.kind {
         "JobSet" => {
-            let apply = announcer("jobsets", job_set);
+            let apply = announcer("jobsets", read_as(Announcement::of_job_set));
             tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
         }
         "PlannedDemand" => {
             let apply = announcer("planneddemands", planned);
             tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
         }
+        "Workflow" => {
+            let apply = announcer("workflows", read_as(Announcement::of_argo));
+            tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
+        }
+        "CronWorkflow" => {
+            let apply = announcer("cronworkflows", read_as(Announcement::of_cron_workflow));
+            tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
+        }
+        "SparkApplication" => {
+            let apply = announcer("sparkapplications", read_as(Announcement::of_spark));
+            tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
+        }
+        "ScheduledSparkApplication" => {
+            let apply =
+                announcer("scheduledsparkapplications", read_as(Announcement::of_scheduled_spark));
+            tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
+        }
         "Workload" => {
-            let apply = announcer("workloads", workload);
+            let apply = announcer("workloads", read_as(Announcement::of_workload));
             tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
         }
         "ResourceFlavor" => {
@@ -236,9 +282,19 @@ fn watch_optional(
     tasks
 }
 
-fn job_set(object: &DynamicObject) -> Option<Announcement> {
-    let set: JobSet = serde_json::from_value(object.data.clone()).ok()?;
-    Announcement::of_job_set(&object.metadata, &set)
+/// Returns a function that reads an object as `T`, and then what it announces. An object that
+/// cannot be read announces nothing.
+fn read_as<T: DeserializeOwned>(
+    announce: impl Fn(&ObjectMeta, &T) -> Option<Announcement>,
+) -> impl Fn(&DynamicObject) -> Option<Announcement> {
+    move |object| match serde_json::from_value(object.data.clone()) {
+        Ok(read) => announce(&object.metadata, &read),
+        Err(error) => {
+            let kind = object.types.as_ref().map_or("", |types| types.kind.as_str());
+            tracing::debug!(kind, object = %Key::of(&object.metadata), %error, "object not read");
+            None
+        }
+    }
 }
 
 fn planned(object: &DynamicObject) -> Option<Announcement> {
@@ -266,9 +322,4 @@ fn gang_min(group: &DynamicObject) -> Option<u64> {
 fn flavor(object: DynamicObject) -> Option<FlavorSpec> {
     let flavor: ResourceFlavor = serde_json::from_value(object.data).ok()?;
     Some(flavor.spec)
-}
-
-fn workload(object: &DynamicObject) -> Option<Announcement> {
-    let workload: KueueWorkload = serde_json::from_value(object.data.clone()).ok()?;
-    Announcement::of_workload(&object.metadata, &workload)
 }

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use anyhow::bail;
 use controller::crd::{
-    BucketStatus, GroupStatus, Mode, OverprovisioningPolicyStatus, PlanStatus, PlannedDemandStatus,
-    RolloutStatus, StepStatus, WarmPoolStatus,
+    BucketStatus, ExpectedStatus, GroupStatus, Mode, OverprovisioningPolicyStatus, PlanStatus,
+    PlannedDemandStatus, RolloutStatus, StepStatus, WarmPoolStatus,
 };
 use controller::observe::StoredPolicy;
 use instances::PriceSource;
@@ -136,6 +136,13 @@ pub(super) fn describe(
         if let Some(kept) = kept {
             let _ = writeln!(text, "    of the pods that its author planned before, {kept} came");
         }
+    }
+    for ExpectedStatus { name, chance, pods, held } in &status.expected {
+        let _ = writeln!(
+            text,
+            "  expected {name}: {pods} pods with a chance of {chance} within a launch; {held} count as \
+             demand"
+        );
     }
     for (reason, pods) in &status.held_back {
         let _ = writeln!(text, "  {pods} announced pods are not counted: {reason}");

@@ -111,8 +111,9 @@ impl View {
         let known = self.announced.take();
         let is_new = |key: &Key| known.as_ref().is_some_and(|known| !known.contains(key));
         let mut gangs = BTreeSet::new();
-        let unplanned = index.announcements().filter(|(_, of)| of.plan.is_none());
-        for (key, announcement) in unplanned {
+        let others = index.announcements();
+        let others = others.filter(|(_, of)| of.plan.is_none() && of.workflow.is_none());
+        for (key, announcement) in others {
             let fires = match &announcement.schedule {
                 Some(schedule) => self.fires(key, schedule, announcement.fired, now),
                 None => Some(now),

@@ -17,7 +17,7 @@ const PLANS_MAX: usize = 100;
 
 impl View {
     /// Notes pods of a class that arrived: those of a plan that expects such pods have come, for
-    /// the earliest plan first. Returns for how many of them nodes were held, as `came` returns it
+    /// the earliest plan first, then those of steps of workflows. Returns for how many of them nodes were held, as `came` returns it
     /// for the name of a plan and the number of its pods.
     pub fn planned_of(
         &mut self,
@@ -26,7 +26,7 @@ impl View {
         (offers, workloads): (&Offers, &Workloads),
         came: &mut dyn FnMut(&str, u64) -> u64,
     ) -> u64 {
-        if !self.plans.values().any(|plan| plan.is_open) {
+        if self.expected.is_empty() && !self.plans.values().any(|plan| plan.is_open) {
             return 0;
         }
         let shape = self.shape(class, offers, workloads);
@@ -47,7 +47,7 @@ impl View {
             plan.came = plan.came.saturating_add(ours);
             rest -= ours;
         }
-        held
+        held + self.expected_of((&class.namespace, &shape), rest, came)
     }
 
     /// Adds the pods of plans that are still to come, and what became of plans that ended.

@@ -836,3 +836,88 @@ fn a_hundred_plans_of_a_namespace_count() {
     planned.plan("z", Some(json!({"pods": 1, "schedule": "0 0 31 2 *"})));
     assert_eq!(planned.at(59).0.len(), 100);
 }
+
+impl Planned {
+    /// Writes a JobSet whose job `fit` of four pods depends on `read` of one pod, or deletes it.
+    fn job_set(&mut self, statuses: Option<Value>) {
+        let job = |name: &str, pods: u32, on: Value| {
+            let template = json!({"spec": {"containers": [
+                {"name": "c", "resources": {"requests": {"cpu": "2"}}},
+            ]}});
+            json!({"name": name, "dependsOn": on,
+                "template": {"spec": {"parallelism": pods, "template": template}}})
+        };
+        let announced = statuses.and_then(|statuses| {
+            let on = json!([{"name": "read", "status": "Complete"}]);
+            let jobs = [job("read", 1, json!([])), job("fit", 4, on)];
+            let set = json!({"spec": {"replicatedJobs": jobs},
+                "status": {"replicatedJobsStatus": statuses}});
+            let [name, namespace] = ["a", "jobs"].map(|text| Some(text.to_owned()));
+            let metadata = ObjectMeta { name, namespace, ..ObjectMeta::default() };
+            Announcement::of_job_set(&metadata, &serde_json::from_value(set).unwrap())
+        });
+        let key = Key { namespace: "jobs".into(), name: "a".into() };
+        self.index.announce("jobsets", key, announced);
+    }
+
+    /// Gathers at a minute. Returns the states of the steps, the steps that ended with the time
+    /// that they took, and what became of the steps that were expected.
+    fn steps_at(&mut self, minute: i64) -> (String, String, Vec<(u64, u64)>) {
+        let seen = self.view.gather(
+            &self.index,
+            &self.offers,
+            &Workloads::default(),
+            &Places::new(),
+            &|_, _| None,
+            (60 * minute, &[self.lead_seconds]),
+        );
+        let steps = seen.workflows.iter().flat_map(|workflow| &workflow.steps);
+        let steps: Vec<String> =
+            steps.map(|step| format!("{} {:?}", step.name, step.state)).collect();
+        let runs: Vec<String> =
+            seen.runs.iter().map(|run| format!("{} {}", run.template, run.seconds)).collect();
+        let ended = seen.ended.iter().map(|kept| (kept.planned, kept.came)).collect();
+        (steps.join(", "), runs.join(", "), ended)
+    }
+}
+
+#[test]
+fn the_steps_of_a_workflow_are_followed_to_their_end() {
+    let mut story = Planned::new();
+    let status = |name: &str, state: &str| json!({"name": name, state: 1});
+    let check =
+        |story: &mut Planned, minute: i64, steps: &str, runs: &str, ended: &[(u64, u64)]| {
+            let found = story.steps_at(minute);
+            assert_eq!(found, (steps.into(), runs.into(), ended.to_vec()), "at {minute}");
+        };
+    story.job_set(Some(json!([])));
+    check(&mut story, 0, "read Waiting, fit Waiting", "", &[]);
+    // Nodes were held for the pod of `read`, and for `fit`, which has pods of the same shape.
+    assert_eq!(story.arrive(&["one"]), 1);
+    story.job_set(Some(json!([status("read", "active")])));
+    check(&mut story, 1, "read Running(0), fit Waiting", "", &[(1, 1)]);
+    check(&mut story, 10, "read Running(540), fit Waiting", "", &[]);
+    story.job_set(Some(json!([status("read", "succeeded")])));
+    check(&mut story, 11, "read Ended, fit Waiting", "JobSet jobs/a/read 600", &[]);
+    check(&mut story, 13, "read Ended, fit Waiting", "", &[]);
+    // It waits for something else.
+    check(&mut story, 14, "read Ended, fit Blocked", "", &[]);
+    story.job_set(Some(json!([status("read", "succeeded"), status("fit", "active")])));
+    check(&mut story, 15, "read Ended, fit Running(0)", "", &[(4, 4)]);
+    story.job_set(None);
+    check(&mut story, 16, "", "", &[]);
+}
+
+#[test]
+fn steps_of_a_workflow_that_ends_early_did_not_come() {
+    let mut story = Planned::new();
+    story.job_set(Some(json!([{"name": "read", "active": 1}])));
+    story.steps_at(0);
+    story.index.set_stale(["jobsets".to_owned()].into());
+    assert_eq!(story.steps_at(1), (String::new(), String::new(), vec![]));
+    story.index.set_stale(BTreeSet::new());
+    assert_eq!(story.steps_at(2).2, []);
+    story.job_set(None);
+    assert_eq!(story.steps_at(3), (String::new(), String::new(), vec![(4, 0)]));
+    assert_eq!(story.steps_at(4).2, []);
+}

@@ -26,7 +26,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use control::Control;
 use dashboard::Dashboard;
-use demand::record::KeptPlan;
+use demand::record::{KeptPlan, StepRun};
 use placeholders::{OuterLimits, exceeded};
 
 use self::actuate::{actuate, removed};
@@ -77,6 +77,8 @@ pub struct PolicyController {
     unlearnt_arrivals: UnlearntArrivals,
     /// What became of plans, and what no control could learn yet.
     ended_plans: Vec<KeptPlan>,
+    /// Steps of workflows that ended, and from which no control could learn yet.
+    ended_steps: Vec<StepRun>,
     blindness: Blindness,
     rollout_state: RolloutState,
     shrinking: Shrinking,

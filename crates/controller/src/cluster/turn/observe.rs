@@ -16,6 +16,7 @@ use crate::catalog::{Offer, Offers};
 use crate::cluster::backoff::backoff;
 use crate::cluster::checks::check_watches;
 use crate::cluster::gather::{Places, Seen, by_type, place};
+use crate::cluster::known_workflow::without_names;
 use crate::cluster::launch_tracker::LaunchSources;
 use crate::cluster::preemptions::Taken;
 use crate::cluster::settings::PolicySettings;
@@ -26,7 +27,7 @@ use crate::crd::PlaceholderKind;
 use crate::observe::{Index, Key, PlaceholderPod, PodClass, World};
 use crate::outcome::{Backoff, Cause, Faults, MESSAGES_MAX, Observation};
 
-/// The most plans that ended and that no control could learn yet.
+/// The most plans, and the most steps of workflows, that ended and that no control could learn yet.
 const UNLEARNT_PLANS_MAX: usize = 1_000;
 
 impl PolicyController {
@@ -67,11 +68,17 @@ impl PolicyController {
                 .map(|(id, bucket)| (bucket.name.clone(), seen.standing.placeholders(id)))
                 .collect()
         });
+        if !context.config.record_names {
+            seen.templates_mut().for_each(without_names);
+        }
         let announced_first = std::mem::take(&mut seen.announced_first);
         let learns = matches!(lesson, Lesson::Learn(_));
         let rest = UNLEARNT_PLANS_MAX.saturating_sub(self.ended_plans.len());
         self.ended_plans.extend(seen.ended.drain(..).take(rest));
+        let rest = UNLEARNT_PLANS_MAX.saturating_sub(self.ended_steps.len());
+        self.ended_steps.extend(seen.runs.drain(..).take(rest));
         let kept = if learns { std::mem::take(&mut self.ended_plans) } else { Vec::new() };
+        let runs = if learns { std::mem::take(&mut self.ended_steps) } else { Vec::new() };
         let arrivals = self.arrivals(lesson, settings, offers, announced_first);
         let starts = if blind { Vec::new() } else { starts(index, offers, settings, context) };
         if context.config.data.is_some() {
@@ -107,6 +114,8 @@ impl PolicyController {
                 starts,
                 planned: seen.planned,
                 kept,
+                workflows: seen.workflows,
+                runs,
             },
             plans: seen.plans,
             expired: seen.expired,

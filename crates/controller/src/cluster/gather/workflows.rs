@@ -1,0 +1,146 @@
+//! The steps of workflows: those that run, and those that follow.
+
+use control::{Step, StepState, Workflow};
+use embedder::{BucketSet, Gang, PodRequest, virtual_instance};
+
+use super::{Seen, View};
+use crate::catalog::Offers;
+use crate::cluster::announced_share::AnnouncedShare;
+use crate::cluster::known_workflow::{KnownStep, KnownWorkflow};
+use crate::observe::{Announcement, Index, Key, SeenState, SeenStep, WORKFLOW_KINDS, Workloads};
+
+/// The most steps of all workflows that count.
+const STEPS_MAX: usize = 10_000;
+
+impl View {
+    /// Adds the workflows that run and of which the policy covers pods, the steps that ended since
+    /// the last turn, and what became of steps that were expected.
+    pub(super) fn workflows(
+        &mut self,
+        index: &Index,
+        offers: &Offers,
+        workloads: &Workloads,
+        ((now, lead_seconds), admitted): ((i64, &[i64]), &mut AnnouncedShare<'_>),
+        seen: &mut Seen,
+    ) {
+        if WORKFLOW_KINDS.iter().any(|kind| index.is_stale(kind)) {
+            return;
+        }
+        let mut before = std::mem::take(&mut self.workflows);
+        self.expected.clear();
+        let mut steps = 0;
+        for (key, announcement) in index.announcements() {
+            let Some(workflow) = &announcement.workflow else { continue };
+            let is_ours = announcement.pods.iter().any(|pods| workloads.select(&pods.class));
+            steps += if is_ours { workflow.steps.len() } else { 0 };
+            if !is_ours || steps > STEPS_MAX {
+                continue;
+            }
+            let kind = workflow.template.split(' ').next().unwrap_or_default();
+            let name = format!("{kind} {key}");
+            let earlier = before.remove(&name);
+            let mut known =
+                KnownWorkflow { template: workflow.template.clone(), ..Default::default() };
+            let mut control = Vec::new();
+            for step in &workflow.steps {
+                let requests = self.requests(announcement, step, offers, workloads);
+                let pods = requests.iter().map(|request| request.count).sum();
+                let earlier = earlier.as_ref().and_then(|of| of.steps.get(&step.name));
+                let next = KnownStep::next(workflow, step, earlier, pods, now);
+                seen.runs.extend(earlier.and_then(|of| of.run(workflow, step, now)));
+                seen.ended.extend(earlier.and_then(|of| of.kept(&workflow.template, &next)));
+                let step = Step {
+                    state: next.state(now),
+                    ..step_of(announcement, step, requests, (offers, lead_seconds))
+                };
+                known.steps.insert(step.name.clone(), next);
+                control.push(step);
+            }
+            self.expect(&name, key, &control);
+            for step in control.iter_mut().filter(|step| step.state == StepState::Waiting) {
+                for request in &mut step.requests {
+                    request.count = admitted.admit(&key.namespace, request);
+                }
+            }
+            let author = workflow.template.clone();
+            seen.workflows.push(Workflow { name: name.clone(), author, steps: control });
+            self.workflows.insert(name, known);
+        }
+        // The steps of workflows that ended before they started.
+        seen.ended.extend(before.values().flat_map(KnownWorkflow::unstarted));
+    }
+
+    /// Notes pods of a namespace and a shape that arrived, which steps may have expected. Returns
+    /// for how many of them nodes were held.
+    pub(super) fn expected_of(
+        &self,
+        key: (&str, &embedder::Shape),
+        count: u64,
+        came: &mut dyn FnMut(&str, u64) -> u64,
+    ) -> u64 {
+        let (mut rest, mut held) = (count, 0);
+        for (plan, namespace, shape) in &self.expected {
+            if rest > 0 && (namespace.as_str(), shape) == key {
+                let ours = came(plan, rest);
+                held += ours;
+                rest -= ours;
+            }
+        }
+        held
+    }
+
+    /// Remembers the shapes of the pods of steps that did not start.
+    fn expect(&mut self, workflow: &str, key: &Key, steps: &[Step]) {
+        for step in steps.iter().filter(|step| step.state == StepState::Waiting) {
+            for PodRequest { shape, .. } in &step.requests {
+                let plan = format!("{workflow}/{}", step.name);
+                self.expected.push((plan, key.namespace.clone(), shape.clone()));
+            }
+        }
+    }
+
+    /// The pods of a step that the policy covers.
+    fn requests(
+        &mut self,
+        announcement: &Announcement,
+        step: &SeenStep,
+        offers: &Offers,
+        workloads: &Workloads,
+    ) -> Vec<PodRequest> {
+        let has_pods = !matches!(step.state, SeenState::Ended { .. });
+        let Some((at, count)) = step.pods.filter(|_| has_pods) else { return Vec::new() };
+        let pods = announcement.pods.get(at);
+        let Some(pods) = pods.filter(|pods| workloads.select(&pods.class)) else {
+            return Vec::new();
+        };
+        let shape = self.shape(&pods.class, offers, workloads);
+        let fits = offers.catalog.buckets_for(&shape).is_ok();
+        if fits && count > 0 { vec![PodRequest { shape, count }] } else { Vec::new() }
+    }
+}
+
+/// A step that waits.
+fn step_of(
+    announcement: &Announcement,
+    step: &SeenStep,
+    requests: Vec<PodRequest>,
+    (offers, lead_seconds): (&Offers, &[i64]),
+) -> Step {
+    let lead = |request: &PodRequest| {
+        let fitting = offers.catalog.buckets_for(&request.shape).ok();
+        let first = fitting.as_ref().and_then(BucketSet::first)?;
+        lead_seconds.get(first).copied()
+    };
+    let gang = (announcement.gang && !requests.is_empty())
+        .then(|| virtual_instance(&Gang { requests: requests.clone() }, &offers.catalog).ok());
+    let template = announcement.workflow.as_ref().map_or("", |of| of.template.as_str());
+    Step {
+        name: step.name.clone(),
+        template: format!("{template}/{}", step.name),
+        after: step.after.clone(),
+        state: StepState::Waiting,
+        lead_seconds: requests.iter().filter_map(lead).max().unwrap_or(0),
+        gang: gang.flatten().filter(|gang| gang.instances > 1),
+        requests,
+    }
+}
