@@ -58,7 +58,7 @@ pub(crate) struct Announced {
 impl Announced {
     /// Draws the announcements for the jobs of a workload.
     pub(crate) fn new(workload: &Workload, settings: &SimulationSettings, seed: u64) -> Self {
-        let Announcements { share, ahead, false_share, by } = settings.announced;
+        let Announcements { share, ahead, false_share, by, .. } = settings.announced;
         if settings.announced.are_none() {
             return Self::default();
         }
@@ -236,7 +236,8 @@ mod tests {
 
     fn announced(share: f64, ahead: u32, false_share: f64) -> SimulationSettings {
         let by = AnnouncedBy::Jobs;
-        let announced = Announcements { share, ahead: Span::seconds(ahead), false_share, by };
+        let ahead = Span::seconds(ahead);
+        let announced = Announcements { share, ahead, false_share, by, successors: false };
         SimulationSettings { announced, ..SimulationSettings::default() }
     }
 

@@ -15,12 +15,14 @@ pub struct Announcements {
     pub false_share: f64,
     /// Which jobs are announced.
     pub by: AnnouncedBy,
+    /// Whether the next jobs of workflows are known, where the log has them.
+    pub successors: bool,
 }
 
 impl Default for Announcements {
     fn default() -> Self {
         let by = AnnouncedBy::default();
-        Self { share: 0.0, ahead: Span::seconds(300), false_share: 0.0, by }
+        Self { share: 0.0, ahead: Span::seconds(300), false_share: 0.0, by, successors: false }
     }
 }
 

@@ -30,6 +30,7 @@
 //! bootstrap.rs      confidence intervals of ratios, by resampling days
 //! compare.rs        all policies and replays, and the search for the best constant
 //! costs.rs          the cost of one policy by day, under several settings
+//! dependencies.rs   jobs that wait for others, as steps of workflows
 //! output/           tables, files and plots of a comparison
 //! ```
 
@@ -42,6 +43,7 @@ mod autoscaler;
 mod bootstrap;
 mod compare;
 mod costs;
+mod dependencies;
 mod figures;
 mod forecasters;
 mod gang_estimate;

@@ -1,9 +1,9 @@
 //! The policy under test: its control, and its observations since its last turn.
 
 use chrono::{DateTime, Utc};
-use control::{Control, Observed, PlannedPods, TierArrival, Turn, WarmPools, WarmTerms};
+use control::{Control, Observed, PlannedPods, TierArrival, Turn, WarmPools, WarmTerms, Workflow};
 use demand::forecast::Method;
-use demand::record::{KeptPlan, PodStarts, ShapeId};
+use demand::record::{KeptPlan, PodStarts, ShapeId, StepRun};
 use embedder::{BucketId, Cluster, Room, Shape, VirtualInstance};
 use placeholders::{Policy, Prices, Standing};
 
@@ -45,6 +45,8 @@ pub(crate) struct PolicyRun<'a> {
     starts: Vec<(BucketId, PodStarts)>,
     /// The announcements that ended since the last turn.
     kept: Vec<KeptPlan>,
+    /// The steps of workflows that ended since the last turn.
+    runs: Vec<StepRun>,
     /// Whether demand changed since the last turn.
     pub(crate) due: bool,
     headroom: Vec<u64>,
@@ -89,6 +91,7 @@ impl<'a> PolicyRun<'a> {
             gangs: Vec::new(),
             starts: Vec::new(),
             kept: Vec::new(),
+            runs: Vec::new(),
             due: false,
             headroom: vec![0; catalog.len()],
             writes: 0,
@@ -117,6 +120,7 @@ impl<'a> PolicyRun<'a> {
             gangs: self.gangs.clone(),
             starts: self.starts.clone(),
             kept: self.kept.clone(),
+            runs: self.runs.clone(),
             headroom: self.headroom.clone(),
             ticks: self.ticks.clone(),
             ..*self
@@ -185,7 +189,14 @@ impl<'a> PolicyRun<'a> {
         }
     }
 
-    /// Records that announced pods were submitted. Returns for how many of them nodes were held.
+    /// Records that a step of a workflow ended.
+    pub(crate) fn step_ended(&mut self, run: StepRun) {
+        if self.has_control() {
+            self.runs.push(run);
+        }
+    }
+
+    /// Records that announced pods, or those of an expected step, were submitted. Returns for how many of them nodes were held.
     pub(crate) fn came(&mut self, announcement: &str, count: u64) -> u64 {
         self.control.as_mut().map_or(0, |control| control.came(announcement, count))
     }
@@ -202,13 +213,14 @@ impl<'a> PolicyRun<'a> {
         self.tiers.clear();
         self.gangs.clear();
         self.kept.clear();
+        self.runs.clear();
     }
 
     /// Returns the observations since the last turn, and clears them.
     pub(crate) fn observe(
         &mut self,
         time: DateTime<Utc>,
-        (cluster, planned): (Cluster, Vec<PlannedPods>),
+        (cluster, planned, workflows): (Cluster, Vec<PlannedPods>, Vec<Workflow>),
         rooms: Option<Vec<Room>>,
         ready: Vec<u64>,
         standing: impl FnOnce() -> Standing,
@@ -227,6 +239,8 @@ impl<'a> PolicyRun<'a> {
             starts: std::mem::take(&mut self.starts),
             planned,
             kept: std::mem::take(&mut self.kept),
+            workflows,
+            runs: std::mem::take(&mut self.runs),
         }
     }
 

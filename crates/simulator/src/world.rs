@@ -19,6 +19,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::announced::Announced;
 use super::autoscaler::{Autoscaler, NodeRequest};
+use super::dependencies::Dependencies;
 use super::input::{SimulationInput, first_decision};
 use super::log::{JobRecord, NodeRecord, RunLog, WarmRecord};
 use super::named_policy::{KnownJobs, NamedPolicy};
@@ -102,6 +103,7 @@ pub(super) struct Simulation<'a> {
     waiting: u64,
     pub(super) policy: PolicyRun<'a>,
     announced: Announced,
+    dependencies: Dependencies,
     /// In a run that is continued for a reference: the jobs that it knows, and the active users.
     known: Option<(KnownJobs, BTreeSet<u32>)>,
     steps: u64,
@@ -127,6 +129,7 @@ impl<'a> Simulation<'a> {
         Self {
             policy: PolicyRun::new(world, named_policy),
             announced: Announced::new(&workload, settings, settings.seed),
+            dependencies: Dependencies::new(&workload),
             world,
             cluster,
             queue,
@@ -163,6 +166,7 @@ impl<'a> Simulation<'a> {
         Some(Self {
             policy,
             announced: announced.succeed(&self.announced, now),
+            dependencies: Dependencies::new(&workload).succeed(&self.dependencies),
             world,
             cluster: self.cluster.clone(),
             queue: self.queue.clone(),
@@ -271,10 +275,13 @@ impl<'a> Simulation<'a> {
             self.policy.announcement_ended(broken);
         }
         while self.workload.jobs.get(self.next_job).is_some_and(|job| job.submit == now) {
-            if self.is_known(self.next_job) {
-                self.submit(self.next_job, now);
-            }
+            let (at, index) = (self.next_job, self.workload.jobs[self.next_job].index);
             self.next_job += 1;
+            if !self.is_known(at) {
+                self.over(at, now);
+            } else if !self.dependencies.hold_back(index) {
+                self.submit(at, now);
+            }
             self.stirred = true;
         }
         while let Some(&Reverse((time, _, event))) = self.events.peek() {
@@ -316,6 +323,7 @@ impl<'a> Simulation<'a> {
                 finish(job, &mut self.cluster, &mut self.placements, &self.workload, now);
                 self.policy.due = true;
                 self.fill(now);
+                self.over(job, now);
             }
             Event::Launched(node) => {
                 let (bucket, group) =
@@ -429,6 +437,20 @@ impl<'a> Simulation<'a> {
         self.schedule(at, if fails { Event::LaunchFailed(node) } else { Event::Launched(node) });
     }
 
+    /// Submits the jobs that waited only for a job that ended, or that never comes.
+    fn over(&mut self, job: usize, now: i64) {
+        let index = self.workload.jobs[job].index;
+        let (run, released) = self.dependencies.ended(index, &self.workload, now);
+        if let Some(run) = run {
+            self.policy.step_ended(run);
+        }
+        for at in released {
+            // It waits for nodes from now on, and not from its time in the log on.
+            self.workload.to_mut().jobs[at].submit = now;
+            self.submit(at, now);
+        }
+    }
+
     fn submit(&mut self, at: usize, now: i64) {
         let class = self.workload.jobs[at].class;
         let JobClass { pods, priority, .. } = self.workload.classes[class].clone();
@@ -438,6 +460,14 @@ impl<'a> Simulation<'a> {
         if let Some((announcement, kept)) = self.announced.submitted(at, &self.workload) {
             held = self.policy.came(&announcement, kept.planned);
             self.policy.announcement_ended(kept);
+        }
+        let index = self.workload.jobs[at].index;
+        let delay = self.dependencies.submitted(index, now);
+        if let Some(delay) = delay {
+            self.policy.step_ended(delay);
+        }
+        if let Some(plan) = self.dependencies.plan(index).filter(|_| held == 0) {
+            held = self.policy.came(&plan, pods.iter().map(|(_, count)| count).sum());
         }
         let is_held = held > 0;
         let unheld = pods.iter().map(|&(shape, count)| {
@@ -673,7 +703,13 @@ impl<'a> Simulation<'a> {
             || cluster.standing(|bucket, group| autoscaler.backs_off(bucket, group, now));
         let rooms = self.policy.knows_ends.then(|| self.rooms_after_ends(&seen, now));
         let planned = self.announced.planned(&self.workload);
-        let observed = self.policy.observe(time, (seen, planned), rooms, ready, standing);
+        let workflows = if self.world.settings.announced.successors {
+            self.dependencies.workflows(&self.workload, self.world.settings, now)
+        } else {
+            Vec::new()
+        };
+        let seen = (seen, planned, workflows);
+        let observed = self.policy.observe(time, seen, rooms, ready, standing);
         if let Some((foreseen, known)) = self.policy.foreseen(now) {
             foreseen.set(self.foresee(now, known));
         }

@@ -122,6 +122,9 @@ pub(super) struct Args {
     /// Which jobs are announced: any, all jobs of some users, or the largest ones [default: jobs]
     #[arg(long, value_name = "JOBS")]
     announced_by: Option<AnnouncedBy>,
+    /// Whether policies know the next jobs of workflows, where the log has what jobs wait for
+    #[arg(long)]
+    announced_successors: bool,
     /// The jobs that tolerate interruption, so that spot instance types admit them: all, none or a
     /// share of the jobs; jobs of which the log has it are added [default: none]
     #[arg(long, value_name = "JOBS")]
@@ -222,6 +225,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         set(&mut settings.announced.ahead, args.announced_ahead);
         set(&mut settings.announced.false_share, args.announced_false);
         set(&mut settings.announced.by, args.announced_by);
+        settings.announced.successors |= args.announced_successors;
         set(&mut settings.spot_for, args.spot_for);
         set(&mut settings.interruptions.per_hour, args.interruptions_per_hour);
         if !args.tiers.is_empty() {

@@ -120,6 +120,7 @@ pub fn snapshot(time: i64, present: &[u64]) -> Tick {
         tiers: vec![],
         namespaces: vec![],
         kept: Vec::new(),
+        runs: Vec::new(),
         rollout_percent: None,
     }
 }

@@ -1,6 +1,6 @@
 //! Converts the jobs of a log to pods for the buckets of a catalog.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use demand::record::ShapeId;
 use embedder::{
@@ -43,6 +43,8 @@ pub struct WorkloadJob {
     pub class: JobClassId,
     /// The number of the user; `None` if the log has no user for the job.
     pub user: Option<u32>,
+    /// The jobs that it waits for, by their indices in the log. They are before it in the log.
+    pub after: Box<[usize]>,
 }
 
 /// The pods of a job, largest first, and its priority.
@@ -170,6 +172,7 @@ impl Workload {
                         runtime: job.runtime,
                         class,
                         user: users.number(&job.user),
+                        after: Box::default(),
                     });
                 }
                 Err(reason) => {
@@ -179,6 +182,7 @@ impl Workload {
                 }
             }
         }
+        wait_for(&mut kept, jobs);
         let fits = builder
             .shapes
             .iter()
@@ -262,6 +266,22 @@ impl Workload {
             workload.jobs.sort_by_key(|job| job.submit);
         }
         workload
+    }
+}
+
+/// Sets the jobs that others wait for. A name that several jobs have is that of the last one before
+/// the job that waits. Jobs that are left out, and those that come later, are not waited for.
+fn wait_for(kept: &mut [WorkloadJob], jobs: &[Job]) {
+    let waits = |index: &usize| !jobs[*index].after.is_empty();
+    if !(0..jobs.len()).any(|index| waits(&index)) {
+        return;
+    }
+    let mut names: HashMap<&str, usize> = HashMap::new();
+    for job in kept {
+        let before = jobs[job.index].after.iter().filter_map(|name| names.get(&**name).copied());
+        let before: BTreeSet<usize> = before.collect();
+        job.after = before.into_iter().collect();
+        names.insert(&jobs[job.index].name, job.index);
     }
 }
 

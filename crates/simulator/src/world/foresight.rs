@@ -61,6 +61,7 @@ impl Simulation<'_> {
         let next = self.workload.jobs.get(self.next_job).map(|job| job.submit);
         !self.queue.is_empty()
             || next.is_some_and(|submit| submit <= until)
+            || self.dependencies.any_held_back()
             || self.any_loses_pods(until)
     }
 
@@ -165,6 +166,7 @@ impl Simulation<'_> {
             stirred: false,
             waiting: self.waiting,
             announced: Announced::default(),
+            dependencies: self.dependencies.clone(),
             known: None,
             steps: 0,
             last_turn: None,
