@@ -238,10 +238,11 @@ impl Control {
         self.plans.kept(author)
     }
 
-    /// Learns from a tick, except what it has of namespaces: forecasts do not read them, and two
-    /// weeks of them would fill the memory.
+    /// Learns from a tick, except what it has of namespaces, plans and workflows: forecasts do not
+    /// read them, and two weeks of them would fill the memory.
     fn learn(&mut self, tick: Tick) {
-        let tick = Tick { namespaces: Vec::new(), ..tick };
+        let (namespaces, kept, runs) = (Vec::new(), Vec::new(), Vec::new());
+        let tick = Tick { namespaces, kept, runs, ..tick };
         if let Some(warm_pools) = &mut self.warm_pools {
             warm_pools.learn(tick.clone());
         }
@@ -263,7 +264,8 @@ impl Control {
         let Self { plans, recorder, catalog, .. } = self;
         let embed = |cluster: &Cluster| embed(cluster, catalog);
         let seen = (&observed.cluster, &*planned, &*observed.kept);
-        let (mut demand, _) = plans.demand(seen, Objective::default(), catalog, recorder, embed);
+        let context = (Objective::default(), observed.time.timestamp());
+        let (mut demand, _) = plans.demand(seen, context, catalog, recorder, embed);
         demand.rooms = observed.rooms.clone().unwrap_or(demand.rooms);
         self.record(observed, &demand, None)
     }
@@ -278,7 +280,8 @@ impl Control {
         let embed =
             |cluster: &Cluster| embed_preferring(cluster, catalog, &moment.open, &moment.held);
         let seen = (cluster, &*pods, &*observed.kept);
-        let (mut demand, planned) = plans.demand(seen, policy.objective, catalog, recorder, embed);
+        let context = (policy.objective, time.timestamp());
+        let (mut demand, planned) = plans.demand(seen, context, catalog, recorder, embed);
         demand.rooms = rooms.clone().unwrap_or(demand.rooms);
         let tick = self.record(observed, &demand, policy.limits.outer.rollout_percent);
         let (arriving, newly) = (self.recorder.arriving(), self.recorder.planned_nodes());

@@ -57,13 +57,24 @@ impl PlannedPods {
 /// What became of the plans of each author, and the plans that have been seen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plans {
-    authors: BTreeMap<String, Kept>,
+    /// With the number of the last plan of each that ended.
+    authors: BTreeMap<String, (Kept, u64)>,
+    /// The number of plans that ended.
+    ended: u64,
     /// By plan of the last observation: the pods for which nodes are held, and that did not come
     /// since. `None` before the first observation, in which no plan is new.
     held: Option<BTreeMap<String, u64>>,
+    /// The plans that are observed no more, with the pods for which nodes were held, and when they
+    /// were observed last, in Unix seconds: their pods may be seen to come later.
+    past: BTreeMap<String, (u64, i64)>,
 }
 
-/// The most authors whose plans are remembered. The plans of a further author are held whole.
+/// How long the pods of a plan that is observed no more are known to be planned, in seconds. A pod
+/// is seen to come ten seconds after its creation at the latest.
+const PAST_SECONDS: i64 = 60;
+
+/// The most authors whose plans are remembered. A further one replaces the one of whom no plan
+/// ended for the longest time.
 const AUTHORS_MAX: usize = 1_000;
 
 /// The shares of planned pods that came, as weights by tenths.
@@ -152,6 +163,7 @@ impl Plans {
     /// Takes over what is held.
     pub(crate) fn succeed(&mut self, predecessor: &Self) {
         self.held.clone_from(&predecessor.held);
+        self.past.clone_from(&predecessor.past);
     }
 
     /// By plan of the last observation: the pods for which nodes are held.
@@ -161,7 +173,9 @@ impl Plans {
 
     /// Notes that pods of a plan came. Returns for how many of them nodes were held.
     pub(crate) fn came(&mut self, plan: &str, count: u64) -> u64 {
-        let Some(held) = self.held.as_mut().and_then(|held| held.get_mut(plan)) else { return 0 };
+        let held = self.held.as_mut().and_then(|held| held.get_mut(plan));
+        let held = held.or_else(|| self.past.get_mut(plan).map(|(held, _)| held));
+        let Some(held) = held else { return 0 };
         let of_held = count.min(*held);
         *held -= of_held;
         of_held
@@ -169,15 +183,22 @@ impl Plans {
 
     /// Learns what became of a plan.
     pub(crate) fn learn(&mut self, kept: &KeptPlan) {
-        if self.authors.len() < AUTHORS_MAX || self.authors.contains_key(&kept.author) {
-            self.authors.entry(kept.author.clone()).or_insert_with(Kept::new).learn(kept);
+        self.ended += 1;
+        if !self.authors.contains_key(&kept.author) && self.authors.len() >= AUTHORS_MAX {
+            let oldest = self.authors.iter().min_by_key(|(_, (_, at))| *at);
+            let oldest = oldest.map(|(author, _)| author.clone());
+            oldest.map(|author| self.authors.remove(&author));
         }
+        let new = || (Kept::new(), 0);
+        let (shares, at) = self.authors.entry(kept.author.clone()).or_insert_with(new);
+        shares.learn(kept);
+        *at = self.ended;
     }
 
     /// The mean share of the planned pods of an author that came, in [0, 1]. `None` before the
     /// first plan ended.
     pub(crate) fn kept(&self, author: &str) -> Option<f64> {
-        self.authors.get(author).map(Kept::mean)
+        self.authors.get(author).map(|(kept, _)| kept.mean())
     }
 
     /// Returns the demand of a cluster with the held planned pods, and what they are of it. Counts
@@ -186,7 +207,7 @@ impl Plans {
     pub(crate) fn demand(
         &mut self,
         (cluster, planned, kept): (&Cluster, &[PlannedPods], &[KeptPlan]),
-        objective: Objective,
+        (objective, now): (Objective, i64),
         catalog: &Catalog,
         recorder: &mut Recorder,
         embed: impl Fn(&Cluster) -> Demand,
@@ -197,7 +218,7 @@ impl Plans {
         }
         let without = embed(cluster);
         let prices = || Prices::new(objective, catalog);
-        let held = self.hold(planned, prices, catalog);
+        let held = self.hold(planned, prices, catalog, now);
         if held.pods.is_empty() {
             return (without, Planned::default());
         }
@@ -228,9 +249,18 @@ impl Plans {
         planned: &[PlannedPods],
         prices: impl FnOnce() -> Prices,
         catalog: &Catalog,
+        now: i64,
     ) -> Held {
         let mut held = Held::default();
-        let of_plans = planned.iter().map(|plan| (plan.plan.clone(), 0)).collect();
+        let of_plans: BTreeMap<String, u64> =
+            planned.iter().map(|plan| (plan.plan.clone(), 0)).collect();
+        let past = self
+            .held
+            .iter()
+            .flatten()
+            .filter(|(plan, held)| **held > 0 && !of_plans.contains_key(*plan));
+        self.past.extend(past.map(|(plan, held)| (plan.clone(), (*held, now))));
+        self.past.retain(|_, (_, last)| now.saturating_sub(*last) < PAST_SECONDS);
         let before = self.held.replace(of_plans);
         if planned.is_empty() {
             return held;
@@ -258,7 +288,7 @@ impl Plans {
     /// The pods of a plan that are held.
     fn held(&self, plan: &PlannedPods, prices: &Prices, catalog: &Catalog) -> Vec<PodRequest> {
         let kept = self.authors.get(&plan.author).filter(|_| !plan.certain);
-        let Some(kept) = kept else { return plan.requests.clone() };
+        let Some((kept, _)) = kept else { return plan.requests.clone() };
         let mut rest = u64::MAX;
         let mut requests = Vec::new();
         for request in &plan.requests {
@@ -331,7 +361,7 @@ mod tests {
             plans.learn(&kept(*came));
         }
         let plan = PlannedPods { certain, ..plan("next", 10, NOTICE_MAX) };
-        let held = plans.hold(&[plan], || prices, &catalog);
+        let held = plans.hold(&[plan], || prices, &catalog, 0);
         assert_eq!(held.pods.iter().map(|request| request.count).sum::<u64>(), expected);
     }
 
@@ -357,12 +387,20 @@ mod tests {
         assert_eq!(plans.came("next", 3), 0);
         (0..12).for_each(|_| plans.learn(&kept(6)));
         let hold = |plans: &mut Plans| {
-            plans.hold(&[plan("next", 10, NOTICE_MAX)], || prices.clone(), &catalog);
+            plans.hold(&[plan("next", 10, NOTICE_MAX)], || prices.clone(), &catalog, 0);
         };
         hold(&mut plans);
         assert_eq!(plans.held_pods(), [("next".to_owned(), 6)]);
         assert_eq!([4, 4, 4].map(|count| plans.came("next", count)), [4, 2, 0]);
         assert_eq!(plans.came("another", 4), 0);
+        // The pods are seen after the plan ended.
+        hold(&mut plans);
+        plans.hold(&[], || prices.clone(), &catalog, 20);
+        assert_eq!((plans.held_pods(), plans.came("next", 4)), (vec![], 4));
+        plans.hold(&[], || prices.clone(), &catalog, 79);
+        assert_eq!(plans.came("next", 1), 1);
+        plans.hold(&[], || prices.clone(), &catalog, 80);
+        assert_eq!(plans.came("next", 1), 0);
     }
 
     #[test]
@@ -373,7 +411,7 @@ mod tests {
         (0..20).for_each(|_| plans.learn(&kept(6)));
         let held = |left| {
             let planned = [plan("next", left, NOTICE_MAX)];
-            let held = plans.clone().hold(&planned, || prices.clone(), &catalog);
+            let held = plans.clone().hold(&planned, || prices.clone(), &catalog, 0);
             held.pods.iter().map(|request| request.count).sum::<u64>()
         };
         assert_eq!([10, 7, 4, 1].map(held), [6, 3, 0, 0]);
@@ -403,7 +441,7 @@ mod tests {
             let objective = Objective::WaitRatio(9.0);
             let (demand, planned) = plans.demand(
                 (&Cluster::default(), planned, &[]),
-                objective,
+                (objective, 0),
                 &catalog,
                 &mut recorder,
                 embed,

@@ -321,17 +321,19 @@ const STEPS_MAX: usize = 1_000;
 const PARTS_MAX: u64 = 512;
 
 /// The quantile of the number of pods that come, each of these (chance, number of pods, _) or none
-/// of it, independently. The number is exact up to 512 pods, and else rounded up.
+/// of it, independently. The number is exact up to 512 pods, and else that of parts: each step has
+/// the parts that end within it where all steps stand in a row.
 fn quantile(steps: &[(f64, u64, usize)], quantile: f64) -> u64 {
     let total = steps.iter().fold(0, |sum: u64, (_, count, _)| sum.saturating_add(*count));
     let part = total.div_ceil(PARTS_MAX).max(1);
     let parts = |count: u64| usize::try_from(count.div_ceil(part)).unwrap_or(usize::MAX);
-    let most = steps.iter().map(|(_, count, _)| parts(*count)).sum::<usize>();
+    let most = parts(total);
     let mut chances = vec![0.0; most + 1];
     chances[0] = 1.0;
-    let mut so_far = 0;
+    let (mut pods, mut so_far): (u64, usize) = (0, 0);
     for (chance, count, _) in steps {
-        let more = parts(*count);
+        pods = pods.saturating_add(*count);
+        let more = parts(pods) - so_far;
         so_far += more;
         for at in (0..=so_far).rev() {
             let with = if at >= more { chances[at - more] * chance } else { 0.0 };
@@ -522,6 +524,14 @@ mod tests {
         }
         assert_eq!(quantile(&[(0.5, u64::MAX, 0), (0.5, u64::MAX, 1)], 0.99), u64::MAX);
         assert_eq!(quantile(&[(0.95, 1_000_000, 0)], 0.9), 1_000_000);
+        // Many small steps beside an improbable large one.
+        let small = |at: usize| (0.95, 1, at);
+        let mut many: Vec<(f64, u64, usize)> = (0..400).map(small).collect();
+        many.push((0.01, 1_000, 400));
+        let found = quantile(&many, 0.9);
+        assert!((375..=400).contains(&found), "{found}");
+        many[400].1 = 100_000;
+        assert!(quantile(&many, 0.9) <= 400 + 200);
         assert_eq!(quantile(&[], 0.9), 0);
     }
 }

@@ -3,8 +3,8 @@
 //! A row is one time, policy and bucket. The columns have the names of the fields of a line.
 //! Shapes, launches, pods that ended, buckets on offer and unknown fields are columns of JSON text.
 //! The first row of a line holds the fields that belong to the whole line (`launches`, `finished`,
-//! `offered`, `used`, `rollout_percent`, `kept`, `runs`, `line_rest`). A line without buckets is one
-//! row without a bucket.
+//! `offered`, `used`, `rollout_percent`, `kept`, `runs`, `line_rest`). A line without buckets is
+//! one row without a bucket.
 
 use std::collections::VecDeque;
 use std::io::Write;

@@ -1,7 +1,8 @@
 //! Announced jobs in a run: the announcements that a policy sees, and what became of them.
 //!
-//! Some jobs of a log are announced some minutes ahead, and some announcements have no job. A policy sees an announcement from when it is made, or from one launch before its job is
-//! submitted if that is later, because no node is needed earlier.
+//! Some jobs of a log are announced some minutes ahead, and some announcements have no job. A
+//! policy sees an announcement from when it is made, or from one launch before its job is submitted
+//! if that is later, because no node is needed earlier.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -45,6 +45,8 @@ pub(crate) struct Dependencies {
     links: Arc<Links>,
     /// The jobs whose time in the log came, and which still wait for others.
     held_back: BTreeSet<LogIndex>,
+    /// When jobs were submitted that were held back, in seconds.
+    released: HashMap<LogIndex, i64>,
     /// The jobs that were not submitted although all jobs before them ended.
     ready: BTreeSet<LogIndex>,
     /// The jobs that were submitted and did not end, by the time of their submission in seconds.
@@ -98,6 +100,11 @@ impl Dependencies {
         waits
     }
 
+    /// When a job was submitted that was held back, in seconds. `None` for other jobs.
+    pub(crate) fn released(&self, index: LogIndex) -> Option<i64> {
+        self.released.get(&index).copied()
+    }
+
     /// Whether a job is held back.
     pub(crate) fn any_held_back(&self) -> bool {
         !self.held_back.is_empty()
@@ -132,6 +139,7 @@ impl Dependencies {
         now: i64,
     ) -> (Option<StepRun>, Vec<usize>) {
         let submitted = self.running.remove(&index);
+        self.released.remove(&index);
         let Some(followers) = self.links.followers.get(&index) else { return (None, Vec::new()) };
         self.ended.insert(index, (now, followers.len()));
         let next = followers.iter().copied().filter(|follower| self.is_ready(*follower));
@@ -139,6 +147,7 @@ impl Dependencies {
         self.ready.extend(&next);
         let released: Vec<LogIndex> =
             next.into_iter().filter(|follower| self.held_back.remove(follower)).collect();
+        self.released.extend(released.iter().map(|follower| (*follower, now)));
         let places = released.iter().filter_map(|follower| self.links.places.get(follower));
         let run = submitted.map(|submitted| run(self.template(workload, index), now - submitted));
         (run, places.copied().collect())

@@ -196,7 +196,8 @@ impl<'a> PolicyRun<'a> {
         }
     }
 
-    /// Records that announced pods, or those of an expected step, were submitted. Returns for how many of them nodes were held.
+    /// Records that announced pods, or those of an expected step, were submitted. Returns for how
+    /// many of them nodes were held.
     pub(crate) fn came(&mut self, announcement: &str, count: u64) -> u64 {
         self.control.as_mut().map_or(0, |control| control.came(announcement, count))
     }

@@ -279,7 +279,9 @@ impl<'a> Simulation<'a> {
             self.next_job += 1;
             if !self.is_known(at) {
                 self.over(at, now);
-            } else if !self.dependencies.hold_back(index) {
+            } else if self.dependencies.hold_back(index) {
+                self.waiting += u64::from(self.counts(at));
+            } else {
                 self.submit(at, now);
             }
             self.stirred = true;
@@ -445,10 +447,20 @@ impl<'a> Simulation<'a> {
             self.policy.step_ended(run);
         }
         for at in released {
-            // It waits for nodes from now on, and not from its time in the log on.
-            self.workload.to_mut().jobs[at].submit = now;
             self.submit(at, now);
         }
+    }
+
+    /// Whether a job counts: its time in the log is in the window.
+    fn counts(&self, job: usize) -> bool {
+        let (from, until) = self.world.window;
+        (from..until).contains(&self.workload.jobs[job].submit)
+    }
+
+    /// Since when a job waits for nodes: its time in the log, or later if it waited for other jobs.
+    fn submitted_at(&self, job: usize) -> i64 {
+        let entry = &self.workload.jobs[job];
+        self.dependencies.released(entry.index).unwrap_or(entry.submit)
     }
 
     fn submit(&mut self, at: usize, now: i64) {
@@ -477,8 +489,9 @@ impl<'a> Simulation<'a> {
         });
         let unheld: Vec<(ShapeId, u64)> = unheld.filter(|(_, count)| *count > 0).collect();
         self.arrived(at, &unheld);
-        let (from, until) = self.world.window;
-        self.waiting += u64::from((from..until).contains(&now));
+        if self.dependencies.released(index).is_none() {
+            self.waiting += u64::from(self.counts(at));
+        }
         let missing = pods.iter().map(|(_, count)| count).sum();
         self.unstarted.insert(at, Unstarted { missing, ..Unstarted::default() });
         match self.world.settings.gang {
@@ -561,8 +574,7 @@ impl<'a> Simulation<'a> {
         let end = now.saturating_add(self.workload.jobs[job].runtime);
         self.running.insert(job, (now, end));
         self.schedule(end, Event::JobEnds(job));
-        let (from, until) = self.world.window;
-        if (from..until).contains(&self.workload.jobs[job].submit) {
+        if self.counts(job) {
             self.waiting -= 1;
             let instances = instances(job, &self.placements);
             let record = self.record(job, Some((now, end)), pods.hidden, instances);
@@ -575,7 +587,7 @@ impl<'a> Simulation<'a> {
     fn started(&mut self, job: usize, (before, placed): (u64, u64), now: i64) -> u64 {
         let scan = self.world.settings.scan.as_seconds();
         let ran = self.interrupted.get(&job).map_or(0, |interrupted| interrupted.lost_seconds);
-        let is_hidden = now - self.workload.jobs[job].submit - ran <= scan;
+        let is_hidden = now - self.submitted_at(job) - ran <= scan;
         let (mut skipped, mut left) = (before, placed);
         let mut starts: BTreeMap<usize, u64> = BTreeMap::new();
         for PlacedPods { node, pods, .. } in self.placements.of(job) {
@@ -607,7 +619,7 @@ impl<'a> Simulation<'a> {
         let entry = &self.workload.jobs[job];
         let pods = self.workload.classes[entry.class].pod_count();
         let interrupted = self.interrupted.get(&job).copied().unwrap_or_default();
-        let (index, submit) = (entry.index, entry.submit);
+        let (index, submit) = (entry.index, self.submitted_at(job));
         let priority = self.workload.classes[entry.class].priority;
         JobRecord { index, submit, ran, pods, pods_hidden, instances, priority, interrupted }
     }

@@ -149,8 +149,8 @@ impl Reader for Tasks {
 }
 
 /// The number of a task of a DAG, and those of the tasks that it waits for. The trace of 2018 has
-/// them in the names of tasks: `R3_1_2` is the third task, which waits for the first two. `None` for
-/// other names.
+/// them in the names of tasks: `R3_1_2` is the third task, which waits for the first two. `None`
+/// for other names.
 fn numbers(task: &str) -> Option<(u64, Vec<u64>)> {
     let numbers = task.trim_start_matches(|at: char| at.is_ascii_alphabetic());
     let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|at| at.is_ascii_digit());

@@ -23,8 +23,8 @@ pub struct Recipe {
     pub jobs_per_day: f64,
     /// The share of sessions that submit GPU jobs, in [0, 1].
     pub gpu_share: f64,
-    /// The share of sessions that are workflows, in [0, 1]: a job that reads, then one of many pods,
-    /// then one that joins, each after the end of the one before.
+    /// The share of sessions that are workflows, in [0, 1]: a job that reads, then one of many
+    /// pods, then one that joins, each after the end of the one before.
     pub workflow_share: f64,
     /// The seed of all random numbers.
     pub seed: u64,

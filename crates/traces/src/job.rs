@@ -20,8 +20,8 @@ pub struct Job {
     pub priority: i32,
     /// The units of the job, and what each of them requests.
     pub work: Work,
-    /// The names of the jobs of the log that it waits for: it is submitted when they ended. Empty if
-    /// it waits for none, and if the log does not say it.
+    /// The names of the jobs of the log that it waits for: it is submitted when they ended. Empty
+    /// if it waits for none, and if the log does not say it.
     pub after: Box<[Box<str>]>,
 }
 

@@ -17,7 +17,7 @@ use placeholders::{GroupStanding, SharedLimit, Standing as PlaceholdersStanding}
 
 use super::announced_share::AnnouncedShare;
 use super::known_plan::KnownPlan;
-use super::known_workflow::KnownWorkflow;
+use super::known_workflow::{ExpectedPods, KnownWorkflow};
 use crate::catalog::{LaunchedBy, Offer, Offers, Pool};
 use crate::observe::PodClass;
 use crate::observe::Schedule;
@@ -93,9 +93,8 @@ pub struct View {
     plans: BTreeMap<Key, KnownPlan>,
     /// The workflows that run, by kind, namespace and name.
     workflows: BTreeMap<String, KnownWorkflow>,
-    /// The steps of workflows that did not start: the name of the workflow and the step, the
-    /// namespace and the shape of the pods.
-    expected: Vec<(String, String, Shape)>,
+    /// The steps of workflows whose pods are expected, by the names of the workflow and the step.
+    expected: BTreeMap<String, ExpectedPods>,
 }
 
 /// The bucket and group of each ReplicaSet of placeholders, by namespace and name.

@@ -5,6 +5,7 @@ use std::mem::discriminant;
 
 use control::StepState;
 use demand::record::{KeptPlan, StepRun};
+use embedder::Shape;
 
 use crate::observe::{SeenState, SeenStep, SeenWorkflow};
 
@@ -21,12 +22,24 @@ pub(super) struct KnownWorkflow {
     pub(super) steps: BTreeMap<String, KnownStep>,
 }
 
+/// The pods of a step that are expected, or that are seen to come.
+#[derive(Clone, Debug)]
+pub(super) struct ExpectedPods {
+    pub(super) namespace: String,
+    /// With the number of pods that came, as far as nodes were held for them.
+    pub(super) shapes: Vec<(Shape, u64)>,
+    /// Until when they are seen to come, in Unix seconds. `None` while the step waits.
+    pub(super) until: Option<i64>,
+}
+
 /// What is known of a step between turns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KnownStep {
     state: SeenState,
-    /// Since when it has been in this state, in Unix seconds, as far as it is known.
+    /// Since when it has been in this state, or seen in it, in Unix seconds.
     since: i64,
+    /// Whether it was seen before it came into this state, so that `since` is when it did.
+    is_followed: bool,
     /// Since when all its predecessors have ended, in Unix seconds. `None` while one has not.
     ready: Option<i64>,
     /// The number of its pods that the policy covers.
@@ -34,10 +47,12 @@ pub(super) struct KnownStep {
 }
 
 impl KnownWorkflow {
-    /// What became of the steps that did not start before the workflow ended.
+    /// What became of the steps that did not start before the workflow ended, although the steps
+    /// before them had ended.
     pub(super) fn unstarted(&self) -> impl Iterator<Item = KeptPlan> {
-        let waiting = self.steps.values().filter(|step| step.is_waiting() && step.pods > 0);
-        waiting.map(|step| step.became(&self.template, 0))
+        let ready = |step: &&KnownStep| step.is_waiting() && step.ready.is_some();
+        let expected = self.steps.values().filter(ready).filter(|step| step.pods > 0);
+        expected.map(|step| step.became(&self.template, 0))
     }
 }
 
@@ -55,13 +70,15 @@ impl KnownStep {
             matches!(state, Some(SeenState::Ended { .. }))
         };
         let is_ready = step.after.iter().all(is_over);
-        let ready = earlier.and_then(|of| of.ready).or(Some(now)).filter(|_| is_ready);
+        let waited = earlier.filter(|of| of.is_waiting());
+        let ready = waited.and_then(|of| of.ready).or(Some(now)).filter(|_| is_ready);
         let same = |of: &&Self| discriminant(&of.state) == discriminant(&step.state);
-        let since = match step.state {
-            SeenState::Running(Some(started)) => started,
-            _ => earlier.filter(same).map_or(now, |of| of.since),
+        let (since, is_followed) = match (step.state, earlier.filter(same)) {
+            (SeenState::Running(Some(started)), _) => (started, true),
+            (_, Some(same)) => (same.since, same.is_followed),
+            (_, None) => (now, earlier.is_some()),
         };
-        Self { state: step.state, since, ready, pods }
+        Self { state: step.state, since, is_followed, ready, pods }
     }
 
     fn is_waiting(&self) -> bool {
@@ -92,7 +109,7 @@ impl KnownStep {
             (Some((started, ended)), SeenState::Waiting | SeenState::Running(_)) => {
                 ended.saturating_sub(started)
             }
-            (None, SeenState::Running(_)) => now.saturating_sub(self.since),
+            (None, SeenState::Running(_)) if self.is_followed => now.saturating_sub(self.since),
             _ => return None,
         };
         let seconds = u32::try_from(seconds.max(0)).unwrap_or(u32::MAX);

@@ -3,7 +3,7 @@
 //! A Workflow names all its steps when it is submitted: the tasks of its DAG, or lists of steps.
 //! Its status has a node for each step that started, by a name that is the path of the step.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::Deserialize;
@@ -61,6 +61,8 @@ struct ArgoSpec {
     pod_priority_class_name: Option<String>,
     scheduler_name: Option<String>,
     pod_metadata: TemplateMeta,
+    pod_spec_patch: String,
+    template_defaults: Option<serde::de::IgnoredAny>,
     workflow_template_ref: Option<serde::de::IgnoredAny>,
 }
 
@@ -69,6 +71,8 @@ struct ArgoSpec {
 struct ArgoStatus {
     phase: String,
     nodes: BTreeMap<String, ArgoNode>,
+    compressed_nodes: String,
+    offload_node_status_version: String,
     /// The specification of the WorkflowTemplate that the Workflow refers to.
     stored_workflow_template_spec: Option<ArgoSpec>,
     /// The templates of WorkflowTemplates that steps refer to.
@@ -101,6 +105,7 @@ struct Template {
     affinity: Option<Affinity>,
     priority_class_name: Option<String>,
     scheduler_name: Option<String>,
+    pod_spec_patch: String,
     parallelism: Option<u64>,
 }
 
@@ -151,24 +156,29 @@ struct Sequence {
 /// How deep templates may contain others.
 const DEPTH_MAX: usize = 10;
 
+/// The most tasks that are read of a Workflow, also of templates without steps.
+const TASKS_MAX: usize = 2_000;
+
 impl Announcement {
     /// Returns the steps of a Workflow that runs.
     pub(super) fn of_argo(metadata: &ObjectMeta, workflow: &ArgoWorkflow) -> Option<Self> {
         let ArgoWorkflow { spec, status } = workflow;
-        if status.phase != "Running" || spec.suspend || metadata.deletion_timestamp.is_some() {
+        // The nodes of a large Workflow are compressed, or in a database.
+        let is_elsewhere =
+            !status.compressed_nodes.is_empty() || !status.offload_node_status_version.is_empty();
+        let runs = status.phase == "Running" && !spec.suspend && !is_elsewhere;
+        if !runs || metadata.deletion_timestamp.is_some() {
             return None;
         }
         let stored = status.stored_workflow_template_spec.as_ref();
         let stored = stored.filter(|_| spec.workflow_template_ref.is_some());
-        let mut spec = spec.clone();
-        if let Some(stored) = stored {
-            spec.templates.extend(stored.templates.iter().cloned());
-            if spec.entrypoint.is_empty() {
-                spec.entrypoint.clone_from(&stored.entrypoint);
-            }
+        // It is that of the template with the fields of the Workflow.
+        let mut whole = stored.unwrap_or(spec).clone();
+        if whole.entrypoint.is_empty() {
+            whole.entrypoint.clone_from(&spec.entrypoint);
         }
         let name = metadata.name.clone().unwrap_or_default();
-        let (steps, pods) = Expansion::of(&spec, status, metadata, &name);
+        let (steps, pods) = Expansion::of(&whole, status, metadata, &name);
         let labels = metadata.labels.clone().unwrap_or_default();
         let by_label = TEMPLATE_LABELS.iter().find_map(|label| labels.get(*label)).cloned();
         let by_name = || template_of(&name, metadata.generate_name.as_deref());
@@ -217,13 +227,32 @@ struct Expansion<'a> {
     metadata: &'a ObjectMeta,
     /// The nodes of the status by their names, which are paths of steps.
     nodes: BTreeMap<&'a str, &'a ArgoNode>,
+    /// The nodes of repeated steps by the path of the step.
+    repeated: BTreeMap<&'a str, Vec<&'a ArgoNode>>,
     steps: Vec<SeenStep>,
     pods: Vec<AnnouncedPods>,
     /// The place of the pods of each template.
     places: BTreeMap<String, Option<usize>>,
+    /// The number of tasks that may still be read.
+    left: usize,
+}
+
+/// Where a task is.
+#[derive(Clone, Copy)]
+struct Within<'a> {
+    /// The number of templates around it.
+    depth: usize,
+    /// The most of its pods that run at once.
+    parallelism: u64,
+    /// Whether a template around it ended, so that it starts no more.
+    is_over: bool,
+    /// The WorkflowTemplate whose templates it names. `None` for those of the Workflow.
+    scope: Option<&'a TemplateRef>,
 }
 
 impl<'a> Expansion<'a> {
+    /// The steps and their pods. None of a Workflow with too many of them, because what follows the
+    /// others would seem to start at once.
     fn of(
         spec: &ArgoSpec,
         status: &ArgoStatus,
@@ -232,9 +261,20 @@ impl<'a> Expansion<'a> {
     ) -> (Vec<SeenStep>, Vec<AnnouncedPods>) {
         let entry = Task { template: spec.entrypoint.clone(), ..Task::default() };
         let nodes = status.nodes.values().map(|node| (node.name.as_str(), node)).collect();
-        let (steps, pods, places) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let mut expansion = Expansion { spec, status, metadata, nodes, steps, pods, places };
-        expansion.expand(&entry, name, &[], (0, u64::MAX));
+        let mut repeated: BTreeMap<&str, Vec<&ArgoNode>> = BTreeMap::new();
+        for node in status.nodes.values() {
+            if let Some((path, _)) = node.name.split_once('(') {
+                repeated.entry(path).or_default().push(node);
+            }
+        }
+        let (steps, pods, places, left) = (Vec::new(), Vec::new(), BTreeMap::new(), TASKS_MAX);
+        let mut expansion =
+            Expansion { spec, status, metadata, nodes, repeated, steps, pods, places, left };
+        let within = Within { depth: 0, parallelism: u64::MAX, is_over: false, scope: None };
+        expansion.expand(&entry, name, &[], within);
+        if expansion.left == 0 || expansion.steps.len() > STEPS_MAX {
+            return (Vec::new(), Vec::new());
+        }
         // The name of the workflow is of no use in the names of its steps.
         for step in &mut expansion.steps {
             let path = step.name.strip_prefix(name).unwrap_or(&step.name);
@@ -243,58 +283,70 @@ impl<'a> Expansion<'a> {
         (expansion.steps, expansion.pods)
     }
 
-    fn template(&self, task: &'a Task) -> Option<(&'a Template, String)> {
+    /// The template of a task, what identifies it, and the WorkflowTemplate that has it.
+    fn template(
+        &self,
+        task: &'a Task,
+        path: &str,
+        scope: Option<&'a TemplateRef>,
+    ) -> Option<(&'a Template, String, Option<&'a TemplateRef>)> {
         if let Some(inline) = &task.inline {
-            return Some((inline, format!("{}/inline", task.name)));
+            return Some((inline, path.to_owned(), scope));
         }
-        if let Some(TemplateRef { name, template, cluster_scope }) = &task.template_ref {
-            let scope = if *cluster_scope { "cluster" } else { "namespaced" };
-            let key = format!("{scope}/{name}/{template}");
-            return Some((self.status.stored_templates.get(&key)?, key));
-        }
-        let found = self.spec.templates.iter().find(|template| template.name == task.template)?;
-        Some((found, task.template.clone()))
+        let (scope, name) = match &task.template_ref {
+            Some(of) => (Some(of), &of.template),
+            None => (scope, &task.template),
+        };
+        let Some(of) = scope else {
+            let mut own = self.spec.templates.iter();
+            return Some((own.find(|template| template.name == *name)?, name.clone(), None));
+        };
+        let kind = if of.cluster_scope { "cluster" } else { "namespaced" };
+        let key = format!("{kind}/{}/{name}", of.name);
+        Some((self.status.stored_templates.get(&key)?, key, scope))
     }
 
     /// Adds the steps of a task whose path is `path`, which starts when the steps `after` ended.
-    /// Returns the steps with which it ends. `most` is the number of its pods that run at once.
+    /// Returns the steps with which it ends.
     fn expand(
         &mut self,
         task: &'a Task,
         path: &str,
         after: &[usize],
-        (depth, most): (usize, u64),
+        within: Within<'a>,
     ) -> Vec<usize> {
-        if self.steps.len() >= STEPS_MAX || depth >= DEPTH_MAX {
-            return after.to_vec();
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 {
+            return Vec::new();
         }
-        let is_skipped = self.nodes.get(path).is_some_and(|node| is_skipped(&node.phase));
-        let found = self.template(task).filter(|_| !is_skipped);
-        let Some((template, key)) = found else {
-            return vec![self.add(path, after, None)];
+        let phase = self.nodes.get(path).map_or("", |node| node.phase.as_str());
+        let found = self.template(task, path, within.scope);
+        let found = found.filter(|_| within.depth < DEPTH_MAX && !is_skipped(phase));
+        let Some((template, key, scope)) = found else {
+            return vec![self.add(path, after, None, within)];
         };
-        let most = [self.spec.parallelism, template.parallelism]
-            .into_iter()
-            .flatten()
-            .fold(most, u64::min);
+        let limits = [self.spec.parallelism, template.parallelism];
+        let parallelism = limits.into_iter().flatten().fold(within.parallelism, u64::min);
         let times = task.times();
         if template.dag.is_none() && template.steps.is_none() {
-            let pods = self.pods_of(template, key).map(|at| (at, times.min(most)));
-            return vec![self.add(path, after, pods)];
+            let pods = self.pods_of(template, key).map(|at| (at, times.min(parallelism)));
+            return vec![self.add(path, after, pods, within)];
         }
         if times != 1 || task.with_param.is_some() {
-            // The nodes of repeated steps are named by their items, which are not known.
-            return vec![self.add(path, after, None)];
+            // The nodes within repeated steps are named by their items, which are not known.
+            return vec![self.add(path, after, None, within)];
         }
+        let is_over = within.is_over || has_ended(phase);
+        let within = Within { depth: within.depth + 1, parallelism, is_over, scope };
         if let Some(Dag { tasks }) = &template.dag {
-            return self.expand_dag(tasks, path, after, (depth + 1, most));
+            return self.expand_dag(tasks, path, after, within);
         }
         let mut last = after.to_vec();
         for (at, group) in template.steps.iter().flatten().enumerate() {
             let mut ends = BTreeSet::new();
             for step in group {
                 let path = format!("{path}[{at}].{}", step.name);
-                ends.extend(self.expand(step, &path, &last, (depth + 1, most)));
+                ends.extend(self.expand(step, &path, &last, within));
             }
             if !ends.is_empty() {
                 last = ends.into_iter().collect();
@@ -308,56 +360,73 @@ impl<'a> Expansion<'a> {
         tasks: &'a [Task],
         path: &str,
         after: &[usize],
-        within: (usize, u64),
+        within: Within<'a>,
     ) -> Vec<usize> {
-        let names: BTreeSet<&str> = tasks.iter().map(|task| task.name.as_str()).collect();
-        let depends: Vec<BTreeSet<&str>> =
+        if tasks.len() > self.left {
+            self.left = 0;
+            return Vec::new();
+        }
+        let names = tasks.iter().enumerate().map(|(at, task)| (task.name.as_str(), at)).collect();
+        let depends: Vec<BTreeSet<usize>> =
             tasks.iter().map(|task| task.depends_on(&names)).collect();
-        let mut ends: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        // A pass adds the tasks whose dependencies are there. What is left depends on itself.
-        loop {
-            let before = ends.len();
-            for (task, depends) in tasks.iter().zip(&depends) {
-                let is_ready = depends.iter().all(|name| ends.contains_key(name));
-                if ends.contains_key(task.name.as_str()) || !is_ready {
-                    continue;
-                }
-                let all: BTreeSet<usize> =
-                    depends.iter().flat_map(|name| &ends[name]).copied().collect();
-                let all: Vec<usize> =
-                    if depends.is_empty() { after.to_vec() } else { all.into_iter().collect() };
-                let own = self.expand(task, &format!("{path}.{}", task.name), &all, within);
-                ends.insert(&task.name, own);
-            }
-            if ends.len() == before {
-                break;
+        let mut followers: Vec<Vec<usize>> = vec![Vec::new(); tasks.len()];
+        for (at, depends) in depends.iter().enumerate() {
+            for before in depends {
+                followers[*before].push(at);
             }
         }
-        let followed: BTreeSet<&str> = depends.iter().flatten().copied().collect();
-        let last = ends.iter().filter(|(name, _)| !followed.contains(*name));
-        let last: BTreeSet<usize> = last.flat_map(|(_, ends)| ends).copied().collect();
+        let mut open: Vec<usize> = depends.iter().map(BTreeSet::len).collect();
+        let mut ready: VecDeque<usize> = (0..tasks.len()).filter(|at| open[*at] == 0).collect();
+        let mut ends: Vec<Vec<usize>> = vec![Vec::new(); tasks.len()];
+        let mut last = BTreeSet::new();
+        // Tasks that depend on themselves are never ready.
+        while let Some(at) = ready.pop_front() {
+            let before = depends[at].iter().flat_map(|before| &ends[*before]).copied();
+            let before: BTreeSet<usize> = if depends[at].is_empty() {
+                after.iter().copied().collect()
+            } else {
+                before.collect()
+            };
+            let before: Vec<usize> = before.into_iter().collect();
+            ends[at] =
+                self.expand(&tasks[at], &format!("{path}.{}", tasks[at].name), &before, within);
+            if followers[at].is_empty() {
+                last.extend(ends[at].iter().copied());
+            }
+            for follower in &followers[at] {
+                open[*follower] -= 1;
+                if open[*follower] == 0 {
+                    ready.push_back(*follower);
+                }
+            }
+        }
         last.into_iter().collect()
     }
 
-    fn add(&mut self, path: &str, after: &[usize], pods: Option<(usize, u64)>) -> usize {
-        let seconds = |time: &Option<Time>| time.as_ref().map(|time| time.0.as_second());
-        let state = self.nodes.get(path).map_or(SeenState::Waiting, |node| {
-            let started = seconds(&node.started_at);
-            match node.phase.as_str() {
-                "" | "Pending" | "Running" => SeenState::Running(started),
-                phase => SeenState::Ended {
-                    ran: started.zip(seconds(&node.finished_at)),
-                    skipped: is_skipped(phase),
-                },
-            }
-        });
+    fn add(
+        &mut self,
+        path: &str,
+        after: &[usize],
+        pods: Option<(usize, u64)>,
+        within: Within<'_>,
+    ) -> usize {
+        let nothing = if within.is_over {
+            SeenState::Ended { ran: None, skipped: true }
+        } else {
+            SeenState::Waiting
+        };
+        let state = match (self.nodes.get(path), self.repeated.get(path)) {
+            (Some(node), _) => state_of(&[node]),
+            (None, Some(nodes)) => state_of(nodes),
+            (None, None) => nothing,
+        };
         let (name, after) = (path.to_owned(), after.to_vec());
         self.steps.push(SeenStep { name, after, state, pods });
         self.steps.len() - 1
     }
 
-    /// The place of the pods of a template. `None` if it has none, or if parameters decide their
-    /// size.
+    /// The place of the pods of a template. `None` if it has none, or if parameters or a patch
+    /// decide their size.
     fn pods_of(&mut self, template: &Template, key: String) -> Option<usize> {
         if let Some(place) = self.places.get(&key) {
             return *place;
@@ -382,7 +451,10 @@ impl<'a> Expansion<'a> {
         let amounts = containers.iter().chain(&template.init_containers).flat_map(|container| {
             container.resources.requests.values().chain(container.resources.limits.values())
         });
-        if amounts.into_iter().any(|amount| amount.contains("{{")) {
+        let is_patched = !spec.pod_spec_patch.is_empty()
+            || !template.pod_spec_patch.is_empty()
+            || spec.template_defaults.is_some();
+        if is_patched || amounts.into_iter().any(|amount| amount.contains("{{")) {
             return None;
         }
         let mut labels = spec.pod_metadata.labels.clone();
@@ -419,9 +491,26 @@ fn is_skipped(phase: &str) -> bool {
     ["Skipped", "Omitted"].contains(&phase)
 }
 
+/// Whether a node of this phase runs no more.
+fn has_ended(phase: &str) -> bool {
+    !["", "Pending", "Running"].contains(&phase)
+}
+
+/// The state of a step that has these nodes.
+fn state_of(nodes: &[&ArgoNode]) -> SeenState {
+    let seconds = |time: &Option<Time>| time.as_ref().map(|time| time.0.as_second());
+    let started = nodes.iter().filter_map(|node| seconds(&node.started_at)).min();
+    if !nodes.iter().all(|node| has_ended(&node.phase)) {
+        return SeenState::Running(started);
+    }
+    let ended = nodes.iter().filter_map(|node| seconds(&node.finished_at)).max();
+    let skipped = nodes.iter().all(|node| is_skipped(&node.phase));
+    SeenState::Ended { ran: started.zip(ended), skipped }
+}
+
 impl Task {
-    /// The tasks on which it depends.
-    fn depends_on<'a>(&'a self, names: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
+    /// The tasks on which it depends, by their places.
+    fn depends_on(&self, names: &BTreeMap<&str, usize>) -> BTreeSet<usize> {
         // `depends` is an expression over names and their results, such as `a && b.Succeeded`.
         let word = |at: char| !(at.is_alphanumeric() || "-_.".contains(at));
         let words = self.depends.split(word).map(|word| word.split('.').next().unwrap_or(word));
@@ -546,13 +635,21 @@ mod tests {
         });
         check(
             &spec,
-            &[("[0].a", "Running"), ("[0].b[0].x", "Succeeded"), ("[0].b[1].y", "Pending")],
+            &[
+                ("[0].a", "Running"),
+                ("[0].b[0].x", "Succeeded"),
+                ("[0].b[1].y", "Pending"),
+                ("[1].c(0:0)", "Succeeded"),
+                ("[1].c(1:1)", "Running"),
+                ("[2].d(0:3)", "Succeeded"),
+                ("[2].d(1:4)", "Failed"),
+            ],
             &[
                 "[0].a runs, 1 of 0, after []",
                 "[0].b[0].x ended, 1 of 0, after []",
                 "[0].b[1].y runs, 1 of 1, after [1]",
-                "[1].c waits, 4 of 0, after [0, 2]",
-                "[2].d waits, 3 of 0, after [3]",
+                "[1].c runs, 4 of 0, after [0, 2]",
+                "[2].d ended, 3 of 0, after [3]",
             ],
         );
     }
@@ -582,9 +679,65 @@ mod tests {
         let announced = Announcement::of_argo(&metadata("flow-a"), &workflow).unwrap();
         let steps = announced.workflow.unwrap().steps;
         assert!(steps.len() < 20 && steps.iter().all(|step| step.pods.is_none()), "{steps:?}");
+        assert!(steps.iter().any(|step| step.name == "sized"));
         let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
-        let deepest = format!("again{}[0].b", "[0].a".repeat(DEPTH_MAX - 3));
-        assert_eq!(names[..5], ["wait", "sized", "many", "unknown", &deepest]);
+        let deepest = format!("again{}", "[0].a".repeat(DEPTH_MAX - 1));
+        assert_eq!(names[..4], ["wait", "many", "unknown", &deepest]);
+    }
+
+    #[test]
+    fn a_workflow_of_too_many_tasks_has_no_steps() {
+        let of = |main: Value| {
+            let spec =
+                json!({"entrypoint": "main", "templates": [main, {"name": "none", "steps": []}]});
+            let workflow = json!({"spec": spec, "status": {"phase": "Running"}});
+            let workflow = serde_json::from_value(workflow).unwrap();
+            Announcement::of_argo(&metadata("flow-a"), &workflow)
+                .unwrap()
+                .workflow
+                .unwrap()
+                .steps
+                .len()
+        };
+        let tasks = |count: usize, template: &str| -> Value {
+            let task = |at: usize| json!({"name": at.to_string(), "template": template});
+            json!({"name": "main", "dag": {"tasks": (0..count).map(task).collect::<Vec<_>>()}})
+        };
+        assert_eq!([400, 501, 5_000].map(|count| of(tasks(count, "unknown"))), [400, 0, 0]);
+        // Templates that contain themselves, and those without steps.
+        assert_eq!(of(tasks(30, "main")), 0);
+        assert_eq!(of(tasks(1_999, "none")), 0);
+        let chain =
+            |at: usize| json!({"name": at.to_string(), "dependencies": [(at + 1).to_string()]});
+        let chain: Vec<Value> = (0..450).map(chain).collect();
+        assert_eq!(of(json!({"name": "main", "dag": {"tasks": chain}})), 450);
+    }
+
+    /// The steps of a template that failed start no more, and those of a skipped task neither.
+    #[test]
+    fn steps_within_what_ended_do_not_wait() {
+        let spec = json!({
+            "entrypoint": "main",
+            "templates": [
+                {"name": "main", "dag": {"tasks": [
+                    {"name": "a", "template": "inner"},
+                    {"name": "b", "template": "inner"},
+                    {"name": "c", "template": "one", "depends": "a.Failed"},
+                ]}},
+                {"name": "inner", "steps": [[{"name": "x", "template": "one"}], [{"name": "y", "template": "one"}]]},
+                pod("one", "1"),
+            ],
+        });
+        check(
+            &spec,
+            &[(".a", "Failed"), (".a[0].x", "Failed"), (".b", "Omitted")],
+            &[
+                "a[0].x ended, 1 of 0, after []",
+                "a[1].y was skipped, 1 of 0, after [0]",
+                "b was skipped, no pods, after []",
+                "c waits, 1 of 0, after [1]",
+            ],
+        );
     }
 
     #[test]
@@ -598,23 +751,29 @@ mod tests {
         assert!(!of(json!({}), ""));
         assert!(!of(json!({}), "Succeeded"));
         assert!(!of(json!({"suspend": true}), "Running"));
+        let large = json!({"status": {"phase": "Running", "compressedNodes": "H4sI"}});
+        let large = serde_json::from_value(large).unwrap();
+        assert_eq!(Announcement::of_argo(&metadata("flow-a"), &large), None);
     }
 
     #[test]
     fn a_workflow_of_a_template_has_the_steps_of_the_template() {
-        let spec = json!({"entrypoint": "main", "templates": [
-            {"name": "main", "steps": [[{"name": "a", "templateRef": {"name": "t", "template": "large"}}]]},
+        let spec = json!({"entrypoint": "main", "nodeSelector": {"pool": "batch"}, "templates": [
+            {"name": "main", "steps": [[{"name": "a", "templateRef": {"name": "t", "template": "both"}}]]},
+            pod("large", "1"),
         ]});
+        let both = json!({"name": "both", "steps": [[{"name": "b", "template": "large"}]]});
         let workflow = json!({
             "spec": {"workflowTemplateRef": {"name": "nightly"}},
             "status": {"phase": "Running", "storedWorkflowTemplateSpec": spec,
-                "storedTemplates": {"namespaced/t/large": pod("large", "8")}},
+                "storedTemplates": {"namespaced/t/large": pod("large", "8"), "namespaced/t/both": both}},
         });
         let labels = [("workflows.argoproj.io/workflow-template".to_owned(), "nightly".to_owned())];
         let metadata = ObjectMeta { labels: Some(labels.into()), ..metadata("flow-a") };
         let workflow = serde_json::from_value(workflow).unwrap();
         let announced = Announcement::of_argo(&metadata, &workflow).unwrap();
         assert_eq!(announced.pods[0].class.requests.cpu_millis, 8_000);
+        assert!(announced.pods[0].class.constraints.selects("pool", "batch"));
         assert_eq!(announced.workflow.unwrap().template, "Workflow batch/nightly");
     }
 

@@ -55,7 +55,7 @@ fn pods_of(job: &ReplicatedJob, jobs: u32) -> u64 {
 
 /// The steps of a JobSet, and the pods of its jobs.
 ///
-/// A step is a group of equal jobs, which ends when all of them ended. Where others depend on a
+/// A step is a group of equal jobs, which ends when all of them succeeded. Where others depend on a
 /// group that is ready, its start is a step, too.
 fn steps(metadata: &ObjectMeta, set: &JobSet) -> (SeenWorkflow, Vec<AnnouncedPods>) {
     let jobs = &set.spec.replicated_jobs[..set.spec.replicated_jobs.len().min(STEPS_MAX / 2)];
@@ -74,11 +74,10 @@ fn steps(metadata: &ObjectMeta, set: &JobSet) -> (SeenWorkflow, Vec<AnnouncedPod
     };
     let step = |job: &ReplicatedJob, name: String, is_start: bool| {
         let ReplicatedJobStatus { ready, active, succeeded, failed, .. } = status(set, job);
-        let ended = succeeded.saturating_add(failed);
-        let done = if is_start { ended.saturating_add(ready) } else { ended };
+        let done = if is_start { succeeded.saturating_add(ready) } else { succeeded };
         let state = if done >= replicas(job) {
             SeenState::Ended { ran: None, skipped: false }
-        } else if ready.max(active).max(ended) > 0 {
+        } else if ready.max(active).max(succeeded).max(failed) > 0 {
             SeenState::Running(None)
         } else {
             SeenState::Waiting
@@ -159,7 +158,7 @@ mod tests {
         );
         let later = json!([
             {"name": "leader", "ready": 1, "active": 1},
-            {"name": "workers", "succeeded": 1, "failed": 1},
+            {"name": "workers", "succeeded": 2},
         ]);
         check(
             &later,

@@ -653,9 +653,9 @@ pub struct JobSetStatus {
 #[serde(default)]
 pub struct ReplicatedJobStatus {
     pub name: String,
-    /// The number of jobs whose pods are ready or ended.
+    /// The number of jobs all of whose pods are ready or ended.
     pub ready: u32,
-    /// The number of jobs whose pods run, and that are not ready.
+    /// The number of jobs that have pods which did not end.
     pub active: u32,
     /// The number of jobs that are complete.
     pub succeeded: u32,

@@ -217,7 +217,9 @@ fn watch_optional(
         }
         "Workflow" => {
             let apply = announcer("workflows", read_as(Announcement::of_argo));
-            tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
+            // Those that ended may be many.
+            let running = config().labels("workflows.argoproj.io/completed!=true");
+            tasks.spawn(follow(name, all, running, Arc::clone(shared), apply));
         }
         "CronWorkflow" => {
             let apply = announcer("cronworkflows", read_as(Announcement::of_cron_workflow));

@@ -44,12 +44,19 @@ pub enum SeenState {
 pub(super) const STEPS_MAX: usize = 500;
 
 /// The name of the template of an object: `generateName` without its dash, or the name without a
-/// number or a time at its end.
+/// number, a time or random letters and digits at its end.
 pub(super) fn template_of(name: &str, generate_name: Option<&str>) -> String {
     if let Some(generated) = generate_name.filter(|of| name.starts_with(of) && of.len() > 1) {
         return generated.trim_end_matches('-').to_owned();
     }
-    let stem = name.trim_end_matches(|at: char| at.is_ascii_digit() || "-_.".contains(at));
+    let is_random = |part: &str| {
+        (5..=10).contains(&part.len())
+            && part.bytes().any(|at| at.is_ascii_digit())
+            && part.bytes().all(|at| at.is_ascii_digit() || at.is_ascii_lowercase())
+    };
+    let stem = name.rsplit_once('-').filter(|(_, last)| is_random(last));
+    let stem = stem.map_or(name, |(stem, _)| stem);
+    let stem = stem.trim_end_matches(|at: char| at.is_ascii_digit() || "-_.".contains(at));
     if stem.is_empty() { name.to_owned() } else { stem.to_owned() }
 }
 
@@ -63,7 +70,9 @@ mod tests {
             assert_eq!(template_of(name, generated), expected);
         };
         check("train-x7k2p", Some("train-"), "train");
-        check("train-x7k2p", None, "train-x7k2p");
+        check("train-x7k2p", None, "train");
+        check("train-large", None, "train-large");
+        check("etl-8-x7k2p", None, "etl");
         check("train-1764421200", None, "train");
         check("train-2026-11-29", None, "train");
         check("train", None, "train");

@@ -17,8 +17,8 @@ const PLANS_MAX: usize = 100;
 
 impl View {
     /// Notes pods of a class that arrived: those of a plan that expects such pods have come, for
-    /// the earliest plan first, then those of steps of workflows. Returns for how many of them nodes were held, as `came` returns it
-    /// for the name of a plan and the number of its pods.
+    /// the earliest plan first, then those of steps of workflows. Returns for how many of them
+    /// nodes were held, as `came` returns it for the name of a plan and the number of its pods.
     pub fn planned_of(
         &mut self,
         class: &PodClass,

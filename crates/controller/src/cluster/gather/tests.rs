@@ -911,13 +911,42 @@ fn the_steps_of_a_workflow_are_followed_to_their_end() {
 #[test]
 fn steps_of_a_workflow_that_ends_early_did_not_come() {
     let mut story = Planned::new();
+    let nothing = || (String::new(), String::new(), vec![]);
     story.job_set(Some(json!([{"name": "read", "active": 1}])));
     story.steps_at(0);
+    // Nothing is known of a workflow while its watch fails.
     story.index.set_stale(["jobsets".to_owned()].into());
-    assert_eq!(story.steps_at(1), (String::new(), String::new(), vec![]));
+    assert_eq!(story.steps_at(1), nothing());
     story.index.set_stale(BTreeSet::new());
     assert_eq!(story.steps_at(2).2, []);
+    // `fit` could not start yet.
     story.job_set(None);
-    assert_eq!(story.steps_at(3), (String::new(), String::new(), vec![(4, 0)]));
-    assert_eq!(story.steps_at(4).2, []);
+    assert_eq!(story.steps_at(3), nothing());
+    // When `read` began was not seen, so nothing is learnt of its end.
+    story.job_set(Some(json!([{"name": "read", "active": 1}])));
+    story.steps_at(4);
+    story.job_set(Some(json!([{"name": "read", "succeeded": 1}])));
+    assert_eq!(story.steps_at(5).1, "");
+    story.job_set(None);
+    assert_eq!(story.steps_at(6), (String::new(), String::new(), vec![(4, 0)]));
+    assert_eq!(story.steps_at(7).2, []);
+}
+
+/// The status of a workflow may be behind its pods.
+#[test]
+fn pods_of_a_step_that_came_are_not_held_again() {
+    let mut story = Planned::new();
+    story.job_set(Some(json!([{"name": "read", "succeeded": 1}])));
+    let pods = |story: &mut Planned, minute: i64| -> u64 {
+        let (window, leads) = (60 * minute, [story.lead_seconds]);
+        let Planned { view, index, offers, .. } = story;
+        let nowhere = |_, _| None;
+        let (workloads, places) = (Workloads::default(), Places::new());
+        let seen = view.gather(index, offers, &workloads, &places, &nowhere, (window, &leads));
+        let fit = seen.workflows[0].steps.iter().find(|step| step.name == "fit").unwrap();
+        fit.requests.iter().map(|request| request.count).sum()
+    };
+    assert_eq!(pods(&mut story, 0), 4);
+    assert_eq!(story.arrive(&["one", "two", "three"]), 3);
+    assert_eq!(pods(&mut story, 1), 1);
 }

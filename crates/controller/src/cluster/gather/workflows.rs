@@ -1,13 +1,17 @@
 //! The steps of workflows: those that run, and those that follow.
 
 use control::{Step, StepState, Workflow};
-use embedder::{BucketSet, Gang, PodRequest, virtual_instance};
+use embedder::{BucketSet, Gang, PodRequest, Shape, virtual_instance};
 
 use super::{Seen, View};
 use crate::catalog::Offers;
 use crate::cluster::announced_share::AnnouncedShare;
-use crate::cluster::known_workflow::{KnownStep, KnownWorkflow};
+use crate::cluster::known_workflow::{ExpectedPods, KnownStep, KnownWorkflow};
 use crate::observe::{Announcement, Index, Key, SeenState, SeenStep, WORKFLOW_KINDS, Workloads};
+
+/// How long the pods of a step that started are still seen to come, in seconds. A pod is seen ten
+/// seconds after its creation at the latest, and the status of a workflow may be seen before.
+const SEEN_SECONDS: i64 = 60;
 
 /// The most steps of all workflows that count.
 const STEPS_MAX: usize = 10_000;
@@ -27,18 +31,22 @@ impl View {
             return;
         }
         let mut before = std::mem::take(&mut self.workflows);
-        self.expected.clear();
+        for pods in self.expected.values_mut() {
+            pods.until.get_or_insert(now.saturating_add(SEEN_SECONDS));
+        }
+        self.expected.retain(|_, pods| pods.until.is_some_and(|until| now < until));
         let mut steps = 0;
+        let mut namespaces = Vec::new();
         for (key, announcement) in index.announcements() {
             let Some(workflow) = &announcement.workflow else { continue };
+            let kind = workflow.template.split(' ').next().unwrap_or_default();
+            let name = format!("{kind} {key}");
+            let earlier = before.remove(&name);
             let is_ours = announcement.pods.iter().any(|pods| workloads.select(&pods.class));
             steps += if is_ours { workflow.steps.len() } else { 0 };
             if !is_ours || steps > STEPS_MAX {
                 continue;
             }
-            let kind = workflow.template.split(' ').next().unwrap_or_default();
-            let name = format!("{kind} {key}");
-            let earlier = before.remove(&name);
             let mut known =
                 KnownWorkflow { template: workflow.template.clone(), ..Default::default() };
             let mut control = Vec::new();
@@ -56,15 +64,17 @@ impl View {
                 known.steps.insert(step.name.clone(), next);
                 control.push(step);
             }
-            self.expect(&name, key, &control);
-            for step in control.iter_mut().filter(|step| step.state == StepState::Waiting) {
-                for request in &mut step.requests {
-                    request.count = admitted.admit(&key.namespace, request);
-                }
-            }
+            self.expect(&name, key, &mut control);
+            namespaces.push(key.namespace.as_str());
             let author = workflow.template.clone();
             seen.workflows.push(Workflow { name: name.clone(), author, steps: control });
             self.workflows.insert(name, known);
+        }
+        // The steps that come next count first.
+        for is_next in [true, false] {
+            for (workflow, namespace) in seen.workflows.iter_mut().zip(&namespaces) {
+                admit(&mut workflow.steps, is_next, |request| admitted.admit(namespace, request));
+            }
         }
         // The steps of workflows that ended before they started.
         seen.ended.extend(before.values().flat_map(KnownWorkflow::unstarted));
@@ -73,15 +83,21 @@ impl View {
     /// Notes pods of a namespace and a shape that arrived, which steps may have expected. Returns
     /// for how many of them nodes were held.
     pub(super) fn expected_of(
-        &self,
-        key: (&str, &embedder::Shape),
+        &mut self,
+        key: (&str, &Shape),
         count: u64,
         came: &mut dyn FnMut(&str, u64) -> u64,
     ) -> u64 {
         let (mut rest, mut held) = (count, 0);
-        for (plan, namespace, shape) in &self.expected {
-            if rest > 0 && (namespace.as_str(), shape) == key {
+        let (of_namespace, of_shape) = key;
+        for (plan, pods) in &mut self.expected {
+            if rest > 0
+                && pods.namespace == of_namespace
+                && let Some((_, came_already)) =
+                    pods.shapes.iter_mut().find(|(shape, _)| shape == of_shape)
+            {
                 let ours = came(plan, rest);
+                *came_already = came_already.saturating_add(ours);
                 held += ours;
                 rest -= ours;
             }
@@ -89,13 +105,21 @@ impl View {
         held
     }
 
-    /// Remembers the shapes of the pods of steps that did not start.
-    fn expect(&mut self, workflow: &str, key: &Key, steps: &[Step]) {
-        for step in steps.iter().filter(|step| step.state == StepState::Waiting) {
-            for PodRequest { shape, .. } in &step.requests {
-                let plan = format!("{workflow}/{}", step.name);
-                self.expected.push((plan, key.namespace.clone(), shape.clone()));
+    /// Remembers the pods of steps that did not start, and takes those out of the steps that came,
+    /// because the status of a workflow may be behind its pods.
+    fn expect(&mut self, workflow: &str, key: &Key, steps: &mut [Step]) {
+        for step in steps.iter_mut().filter(|step| step.state == StepState::Waiting) {
+            let plan = format!("{workflow}/{}", step.name);
+            let before = self.expected.remove(&plan);
+            let mut shapes = Vec::new();
+            for PodRequest { shape, count } in &mut step.requests {
+                let mut known = before.iter().flat_map(|before| &before.shapes);
+                let came = known.find(|(known, _)| known == shape).map_or(0, |(_, came)| *came);
+                *count = count.saturating_sub(came);
+                shapes.push((shape.clone(), came));
             }
+            let pods = ExpectedPods { namespace: key.namespace.clone(), shapes, until: None };
+            self.expected.insert(plan, pods);
         }
     }
 
@@ -116,6 +140,21 @@ impl View {
         let shape = self.shape(&pods.class, offers, workloads);
         let fits = offers.catalog.buckets_for(&shape).is_ok();
         if fits && count > 0 { vec![PodRequest { shape, count }] } else { Vec::new() }
+    }
+}
+
+/// Reduces the pods of the steps that wait to those that count: of the next steps, before which
+/// none waits, or of the others.
+fn admit(steps: &mut [Step], is_next: bool, mut counted: impl FnMut(&PodRequest) -> u64) {
+    let waits: Vec<bool> = steps.iter().map(|step| step.state == StepState::Waiting).collect();
+    let waits = |at: &usize| waits.get(*at).copied().unwrap_or(false);
+    for (at, step) in steps.iter_mut().enumerate() {
+        let none_before = !step.after.iter().any(waits);
+        if waits(&at) && none_before == is_next {
+            for request in &mut step.requests {
+                request.count = counted(request);
+            }
+        }
     }
 }
 
