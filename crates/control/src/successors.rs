@@ -163,7 +163,8 @@ impl Successors {
     }
 
     /// By step: the chances that it started by each moment. `None` for steps of which a
-    /// predecessor is unknown, or that wait for each other.
+    /// predecessor is unknown, or that wait for each other. The chances that a step ends are
+    /// computed only where another one waits for it and it may have started.
     fn starts(&self, steps: &[Step], horizon: f64) -> Vec<Option<Chances>> {
         let mut starts: Vec<Option<Chances>> = vec![None; steps.len()];
         let mut ends: Vec<Option<Chances>> = vec![None; steps.len()];
@@ -182,13 +183,15 @@ impl Successors {
             let step = &steps[at];
             let times = self.run_times.of(&step.template);
             let seconds = |moment: usize| horizon * moment as f64 / MOMENTS as f64;
+            let waits = |follower: &&usize| is_waiting(follower);
+            let is_awaited = followers[at].iter().any(|follower| waits(&follower));
             let within = |age: i64| -> Chances {
                 std::array::from_fn(|moment| times.ends_within(age.max(0) as f64, seconds(moment)))
             };
             let of_ends = match step.state {
-                StepState::Blocked => continue,
                 StepState::Ended => [1.0; MOMENTS + 1],
-                StepState::Running(age) => within(age),
+                StepState::Running(age) if is_awaited => within(age),
+                StepState::Running(_) | StepState::Blocked => continue,
                 StepState::Waiting => {
                     let all = step.after.iter().map(|before| ends[*before].unwrap_or_default());
                     let started = all.fold([1.0; MOMENTS + 1], |mut product, ends| {
@@ -196,11 +199,15 @@ impl Successors {
                         product
                     });
                     starts[at] = Some(started);
-                    later(&started, &within(0))
+                    if is_awaited && started[MOMENTS] >= CHANCE_MIN {
+                        later(&started, &within(0))
+                    } else {
+                        [0.0; MOMENTS + 1]
+                    }
                 }
             };
             ends[at] = Some(of_ends);
-            for follower in followers[at].iter().filter(|follower| is_waiting(follower)) {
+            for follower in followers[at].iter().filter(waits) {
                 open[*follower] -= 1;
                 if open[*follower] == 0 {
                     ready.push(*follower);

@@ -89,7 +89,7 @@ pub(super) const CRON_JOBS: &str = "cronjobs";
 
 /// The maximum number of pods per template: a million. A larger number in an object is treated as a
 /// mistake and lowered to this one.
-const PODS_MAX: u64 = 1_000_000;
+pub const PODS_MAX: u64 = 1_000_000;
 
 impl Announcement {
     /// Pods without a time, which are no gang.

@@ -67,7 +67,7 @@ mod written;
 
 pub use admission::Admission;
 pub(crate) use announced::ANNOUNCED_SECONDS;
-pub use announced::{AnnouncedPods, Announcement, Held};
+pub use announced::{AnnouncedPods, Announcement, Held, PODS_MAX};
 pub use base::quantity::{millis, units};
 pub use class::{ClassId, Classes, PodClass, Priority, Role};
 pub use constraints::{Choice, Constraints};

@@ -59,6 +59,7 @@ struct SparkSpec {
     executor: SparkPod,
     node_selector: BTreeMap<String, String>,
     memory_overhead_factor: Option<String>,
+    batch_scheduler: Option<String>,
     dynamic_allocation: Option<DynamicAllocation>,
 }
 
@@ -216,7 +217,10 @@ impl SparkSpec {
         spec.affinity = of.affinity.clone().unwrap_or_else(|| spec.affinity.clone());
         spec.priority_class_name =
             of.priority_class_name.clone().or(spec.priority_class_name.take());
-        spec.scheduler_name = of.scheduler_name.clone().or(spec.scheduler_name.take());
+        let named = |name: &&String| !name.is_empty();
+        let scheduler =
+            [&of.scheduler_name, &self.batch_scheduler].into_iter().flatten().find(named);
+        spec.scheduler_name = scheduler.cloned().or(spec.scheduler_name.take());
         let mut requests = BTreeMap::new();
         let cores = of.core_request.clone().unwrap_or_else(|| of.cores.unwrap_or(1).to_string());
         requests.insert("cpu".to_owned(), cores);
@@ -328,6 +332,22 @@ mod tests {
         of(json!({"dynamicAllocation": dynamic, "executor": {"instances": 2}}), (6, 1_000, 1_408));
         of(json!({"dynamicAllocation": {"enabled": true}, "executor": {}}), (0, 1_000, 1_408));
         of(json!({"executor": {"memory": "much"}}), (1, 1_000, 1_408));
+    }
+
+    /// Pods of another scheduler may be unable to preempt placeholders.
+    #[test]
+    fn the_scheduler_of_executors_is_that_of_the_application() {
+        let of = |spec: Value| {
+            let spark = serde_json::from_value(json!({"spec": spec})).unwrap();
+            let announced = Announcement::of_spark(&ObjectMeta::default(), &spark).unwrap();
+            announced.pods[0].class.scheduler.clone()
+        };
+        assert_eq!(of(json!({"executor": {}})), None);
+        let all = json!({"batchScheduler": "volcano", "executor": {}});
+        assert_eq!(of(all.clone()).as_deref(), Some("volcano"));
+        let mut own = all;
+        own["executor"]["schedulerName"] = json!("default-scheduler");
+        assert_eq!(of(own), None);
     }
 
     #[test]

@@ -7,7 +7,9 @@ use super::{Seen, View};
 use crate::catalog::Offers;
 use crate::cluster::announced_share::AnnouncedShare;
 use crate::cluster::known_workflow::{ExpectedPods, KnownStep, KnownWorkflow};
-use crate::observe::{Announcement, Index, Key, SeenState, SeenStep, WORKFLOW_KINDS, Workloads};
+use crate::observe::{
+    Announcement, Index, Key, PODS_MAX, SeenState, SeenStep, WORKFLOW_KINDS, Workloads,
+};
 
 /// How long the pods of a step that started are still seen to come, in seconds. A pod is seen ten
 /// seconds after its creation at the latest, and the status of a workflow may be seen before.
@@ -139,7 +141,8 @@ impl View {
         };
         let shape = self.shape(&pods.class, offers, workloads);
         let fits = offers.catalog.buckets_for(&shape).is_ok();
-        if fits && count > 0 { vec![PodRequest { shape, count }] } else { Vec::new() }
+        let request = PodRequest { shape, count: count.min(PODS_MAX) };
+        if fits && count > 0 { vec![request] } else { Vec::new() }
     }
 }
 
