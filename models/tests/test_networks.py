@@ -1,5 +1,6 @@
 """Tests that an exported model computes the same as PyTorch, on any input."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -121,6 +122,48 @@ def test_the_decoder_does_not_use_later_points() -> None:
     first, second = (network.decode(some, memory, examples.time) for some in (points, later))
     assert torch.allclose(first[:, :2], second[:, :2], atol=1e-6)
     assert not torch.allclose(first[:, 2:], second[:, 2:], atol=1e-3)
+
+
+def test_positions_are_sines_of_the_day_and_the_week() -> None:
+    """The values are by hand, for ticks of five minutes: a day has 288, and a week 2,016."""
+    network = NETWORKS["transformer"]()
+    a_day_before_a_week_ends = 2_016 - 288
+    ticks = torch.tensor([[0, 72, 144, 504, a_day_before_a_week_ends, 2_016, 2_016 * 2_900]])
+    day = [0.0, 1.0, 0.0, -1.0, 0.0, 0.0, 0.0]
+    week = [0.0, math.sin(math.tau / 28), math.sin(math.tau / 14), 1.0, -math.sin(math.tau / 7), 0.0, 0.0]
+    expected = torch.tensor(day) + torch.tensor(week)
+    # An odd quarter of a day: 504 ticks are a day and three quarters.
+    assert torch.allclose(network.positions(ticks)[0, :, 0], expected, atol=1e-5)
+
+
+def test_the_transformer_has_the_parameters_of_the_paper() -> None:
+    network = Transformer(TransformerConfig(**CLUSTER))
+    assert (len(network.encoder), len(network.decoder), network.config.periods) == (6, 6, (288, 2_016))
+    assert {module.p for module in network.modules() if isinstance(module, torch.nn.Dropout)} == {0.2}
+    adam, schedule = network.optimizer(rate=7.0, steps=3)
+    group = adam.param_groups[0]
+    assert isinstance(adam, torch.optim.Adam) and (group["betas"], group["eps"]) == ((0.9, 0.98), 1e-9)
+    assert schedule.base_lrs == [1.0]
+    rates = [schedule.lr_lambdas[0](step) for step in range(20_000)]
+    # d^-0.5 min(step^-0.5, step warmup^-1.5), with d = 64 and 5,000 steps of warm-up.
+    by_hand = {1: 3.535534e-7, 2_500: 8.838835e-4, 5_000: 1.767767e-3, 20_000: 8.838835e-4}
+    assert {step: rates[step - 1] for step in by_hand} == pytest.approx(by_hand, rel=1e-6)
+    assert max(rates) == rates[4_999]
+
+
+def test_the_lstm_has_the_parameters_of_the_paper() -> None:
+    network = Lstm(LstmConfig(**CLUSTER))
+    assert (network.lstm.num_layers, network.lstm.hidden_size) == (2, 51)
+    adam, schedule = network.optimizer(rate=7.0, steps=100)
+    assert isinstance(adam, torch.optim.Adam) and schedule.get_last_lr() == [0.02]
+    # The Huber loss: half of the square up to an error of 1, and then the error less a half.
+    made = made_up(4, 3, network.config.window)
+    examples = replace(made, ahead=network.maxima[:, None] * 3 * torch.rand(made.ahead.shape))
+    with torch.no_grad():
+        error = network.next(torch.nan_to_num(examples.target / network.maxima)) - examples.ahead[..., 0] / network.maxima
+        assert (error.abs() < 1).any() and (error.abs() > 1).any()
+        huber = torch.where(error.abs() < 1, error.square() / 2, error.abs() - 0.5).mean()
+        assert network.loss(examples) == pytest.approx(huber.item(), rel=1e-5)
 
 
 def untrained() -> DifferencesTransformer:
