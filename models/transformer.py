@@ -3,9 +3,10 @@
 It follows the meaning of the paper's text where the printed formulas contain slips. It has six
 encoder and six decoder layers and a linear input. Positions are PE(t) = sum_i sin(2 pi t /
 period_i) with the periods of a day and a week, where t is the tick of the calendar. In the paper it
-is the position in the window, which says nothing of the season. The decoder begins with the encoder's last point and
-has a causal mask. It is trained by mean squared error with Adam (0.9, 0.98, 1e-9) at the rate
-d^-0.5 min(step^-0.5, step warmup^-1.5); the printed formula lost the minus signs.
+is the position in the window, which says nothing of the season. The decoder begins with the
+encoder's last point and has a causal mask. It is trained by mean squared error with Adam (0.9,
+0.98, 1e-9) at the rate d^-0.5 min(step^-0.5, step warmup^-1.5); the printed formula lost the minus
+signs.
 """
 
 import math
