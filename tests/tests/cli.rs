@@ -319,6 +319,63 @@ fn the_papers_table_has_its_rows() {
     }
 }
 
+/// The errors one tick ahead of the last value, of no instance and of as many as the maximum follow
+/// from the counts of Algorithm 2 alone. Those of the models are as they were measured.
+#[test]
+fn the_papers_table_has_the_errors_of_the_counts() {
+    let folder = folder();
+    let log = log(folder.path());
+    let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../models/paper/unit.yaml");
+    let counted = ["trace", "ticks", &log, "--catalog", unit, "--tick", "5m", "--mode", "share"];
+    let (code, ticks, error) = run(&counted);
+    assert_eq!(code, 0, "{error}");
+    let row = |line: &str| {
+        let mut cells = line.split(',');
+        let time: i64 = cells.next().unwrap().parse().unwrap();
+        (time, cells.nth(1).unwrap().parse::<f64>().unwrap())
+    };
+    let counts: Vec<(i64, f64)> = ticks.lines().skip(1).map(row).collect();
+    let forecasters = "increments,arima,holt-winters";
+    let scored = ["backtest", "--trace", &log, "--paper", "--forecasters", forecasters];
+    let (code, out, error) = run(&[&scored[..], &["--from", "158h", "--output", "json"]].concat());
+    assert_eq!(code, 0, "{error}");
+    let document: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let judged = usize::try_from(document["judged"]["ticks"].as_u64().unwrap()).unwrap();
+    let errors = |name: &str| {
+        let rows = document["table4"].as_array().unwrap();
+        let ours = rows.iter().map(|row| &row["ours"]).find(|ours| ours["name"] == name);
+        let ours = ours.unwrap_or_else(|| panic!("{name} is not in {document:#}"));
+        [ours["mse"].as_f64().unwrap(), ours["pmse"].as_f64().unwrap()]
+    };
+    let first = counts.iter().position(|(time, _)| *time >= START + 158 * 3_600).unwrap();
+    let most = counts[..first].iter().map(|(_, count)| *count).fold(0.0, f64::max);
+    let expected = |forecast: &dyn Fn(usize) -> f64| {
+        let error = |at: usize| (forecast(at) - counts[at + 1].1) / most;
+        let mean = |of: &dyn Fn(f64) -> f64| {
+            (first..first + judged).map(|at| of(error(at))).sum::<f64>() / judged as f64
+        };
+        [mean(&|error| error * error), mean(&|error| error.max(0.0).powi(2))]
+    };
+    let check = |name: &str, expected: [f64; 2], tolerance: f64| {
+        for (found, expected) in errors(name).into_iter().zip(expected) {
+            let apart = (found - expected).abs();
+            assert!(apart <= tolerance * expected, "{name}: {found} is not {expected}");
+        }
+    };
+    check("zero", expected(&|_| 0.0), 1e-9);
+    check("last-value", expected(&|at| counts[at].1), 1e-9);
+    check("static-max", expected(&|_| most), 1e-9);
+    check("transformer", [3.394_567e-3; 2], 0.02);
+    check("lstm", [4.204_201e-2; 2], 0.02);
+    check("ses", [6.094_719e-5, 3.014_211e-5], 0.02);
+    let [mse, pmse] = errors("arima");
+    assert!(0.0 < pmse && pmse < mse && mse < errors("static-max")[0], "{mse} {pmse}");
+    errors("holt-winters");
+}
+
+/// The first second of a synthetic log.
+const START: i64 = 1_704_067_200;
+
 /// The shipped networks were trained for another bucket than the types of AWS.
 #[test]
 fn networks_of_other_buckets_have_no_row_and_others_are_named() {
@@ -568,6 +625,8 @@ fn describe_prints_all_figures_of_a_small_log() {
     let figures = [
         (&cores["mean"], 10.0),
         (&cores["tail"]["delay_at_half_load"], 4.55),
+        (&cores["tail"]["delays"][0]["delay"], 0.3 / 0.7 * 4.55),
+        (&cores["tail"]["delays"][5]["delay"], 0.95 / 0.05 * 4.55),
         (&object["cpu_memory_correlation"], 1.0),
     ];
     for (got, expected) in figures {

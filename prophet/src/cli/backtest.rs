@@ -84,8 +84,11 @@ pub(super) struct Args {
 
 fn forecaster(text: &str) -> Result<NamedPolicy, String> {
     let known = text.parse::<NamedPolicy>().ok();
+    let is_method = |of: &NamedPolicy| {
+        matches!(of, NamedPolicy::Forecast(_, None) | NamedPolicy::Baseline(_, None))
+    };
     known
-        .filter(|named_policy| matches!(named_policy, NamedPolicy::Forecast(_, None)))
+        .filter(is_method)
         .ok_or_else(|| {
             format!("unknown forecaster {text:?}: expected a forecaster that `prophet simulate --help` lists, such as ensemble, state or onnx")
         })
@@ -149,7 +152,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 /// the default policies.
 fn named(policies: &[NamedPolicy]) -> Vec<NamedPolicy> {
     if policies != SimulationSettings::default().policies {
-        let forecasts = |c: &NamedPolicy| matches!(c, NamedPolicy::Forecast(..));
+        let forecasts =
+            |of: &NamedPolicy| matches!(of, NamedPolicy::Forecast(..) | NamedPolicy::Baseline(..));
         return policies.iter().copied().filter(forecasts).collect();
     }
     default_forecasters()
