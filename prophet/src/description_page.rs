@@ -72,8 +72,9 @@ fn consumption(description: &Description, body: &mut String) {
             number(100.0 * tail.top_0_1_percent_share),
             number(tail.pareto_index),
             number(tail.pareto_r2),
-            number(tail.delay_at_half_load),
         ];
+        let delays = tail.delays.map(|of| number(of.delay));
+        let cells = cells.into_iter().chain(delays);
         let _ =
             write!(rows, "<tr><th>{}</th>{}</tr>", escape(&one.resource), elements("td", cells));
     }
@@ -89,8 +90,10 @@ fn consumption(description: &Description, body: &mut String) {
         "top 0.1 %",
         "Pareto α",
         "R²",
-        "delay",
     ];
+    let loads = description.consumption.first().map_or([].as_slice(), |one| &one.tail.delays);
+    let loads = loads.iter().map(|of| format!("delay at {} %", number(100.0 * of.load)));
+    let heads = heads.into_iter().map(str::to_owned).chain(loads);
     let content = format!(
         "{}<table><tr>{}</tr>{rows}</table>",
         plot("hours of a job", "share of jobs above", Axis::Decades, layers)
@@ -98,7 +101,7 @@ fn consumption(description: &Description, body: &mut String) {
         elements("th", heads)
     );
     let note = format!(
-        "The share of jobs that request more than a number of resource-hours. Dashed: the Pareto distribution of the best fit. The correlation of core-hours and GiB-hours is {}. The delay is the mean queueing delay of one server that is busy half of the time, in mean sizes of jobs; it is 1 for exponential sizes.",
+        "The share of jobs that request more than a number of resource-hours. Dashed: the Pareto distribution of the best fit. The correlation of core-hours and GiB-hours is {}. The delays are the mean queueing delays of one server that is busy for this share of the time, in mean sizes of jobs; at 50 %, it is 1 for exponential sizes.",
         number(description.cpu_memory_correlation)
     );
     section(body, "Consumption", &note, &content);

@@ -81,6 +81,6 @@ pub use odd_units::odd_units;
 pub use pod_metrics::{PodMetric, PodMetrics};
 pub use read::{JOBS_MAX, Trace, TraceError, example, read};
 pub use reader::{Notes, TraceFault};
-pub use tail::{Consumption, Percentiles, Tail};
+pub use tail::{Consumption, Delay, Percentiles, Tail};
 pub use usage::{UsageNotes, read_usage};
 pub use used::{Used, read_used};

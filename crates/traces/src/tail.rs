@@ -53,6 +53,8 @@ pub struct Tail {
     /// sizes of jobs, by the formula of Pollaczek and Khinchine. It is 1 for an exponential
     /// distribution.
     pub delay_at_half_load: f64,
+    /// The same at each of the [`LOADS`].
+    pub delays: [Delay; LOADS.len()],
     /// The index of the best-fitting Pareto distribution: the negative slope of log P(X > x) over
     /// log x.
     pub pareto_index: f64,
@@ -64,6 +66,18 @@ pub struct Tail {
     /// The coefficient of determination of the fit: the share of variance explained, in [0, 1].
     pub pareto_r2: f64,
 }
+
+/// The mean queueing delay of a queue with one server at a load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Delay {
+    /// The share of time in which the server is busy, in (0, 1).
+    pub load: f64,
+    /// The delay in mean sizes of jobs. It is load / (1 - load) for an exponential distribution.
+    pub delay: f64,
+}
+
+/// The loads at which the delay is computed.
+const LOADS: [f64; 6] = [0.3, 0.5, 0.7, 0.8, 0.9, 0.95];
 
 /// The resources of jobs: the name of their hours, and the amount that a unit requests.
 type Amount = fn(&Job) -> f64;
@@ -184,6 +198,10 @@ impl Tail {
             top_1_percent_share: top(100),
             top_0_1_percent_share: top(1_000),
             delay_at_half_load: queueing_delay(0.5, squared_coefficient_of_variation),
+            delays: LOADS.map(|load| {
+                let delay = queueing_delay(load, squared_coefficient_of_variation);
+                Delay { load, delay }
+            }),
             pareto_index: -slope,
             pareto_from: from,
             pareto_to: to,

@@ -14,8 +14,8 @@ use embedder::Catalog;
 use simulator::replay::{SchedulerKind, Workload, offered, snapshots, ticks};
 use traces::default_types;
 use traces::{
-    Allocation, Capacity, Consumption, Description, InterArrival, JOBS_MAX, Job, LogTier, Machines,
-    Mapping, Notes, Percentiles, Recipe, TierDelays, Trace, describe, read_used,
+    Allocation, Capacity, Consumption, Delay, Description, InterArrival, JOBS_MAX, Job, LogTier,
+    Machines, Mapping, Notes, Percentiles, Recipe, TierDelays, Trace, describe, read_used,
 };
 
 #[cfg(feature = "kubernetes")]
@@ -431,9 +431,12 @@ fn table(description: &Description, tick: Span) -> String {
         let Percentiles { p50, p90, p99, p99_9, max } = percentiles;
         let sizes = [*mean, *variance, *p50, *p90, *p99, *p99_9, *max].map(number);
         let [mean, variance, p50, p90, p99, p99_9, max] = sizes;
+        let delays = tail
+            .delays
+            .map(|Delay { load, delay }| format!("{} % {}", number(100.0 * load), number(delay)));
         let _ = write!(
             text,
-            "\n{resource} of {jobs} jobs\n  {:<20}mean {mean}, variance {variance}\n  {:<20}50 % {p50}, 90 % {p90}, 99 % {p99}, 99.9 % {p99_9}, most {max}\n  {:<20}the top 1 % of jobs take {} %, the top 0.1 % {} %\n  {:<20}C² {}, Pareto index {} from {} to {} (R² {})\n  {:<20}{} mean sizes with one server that is half busy, 1 if exponential\n",
+            "\n{resource} of {jobs} jobs\n  {:<20}mean {mean}, variance {variance}\n  {:<20}50 % {p50}, 90 % {p90}, 99 % {p99}, 99.9 % {p99_9}, most {max}\n  {:<20}the top 1 % of jobs take {} %, the top 0.1 % {} %\n  {:<20}C² {}, Pareto index {} from {} to {} (R² {})\n  {:<20}{}\n  {:<20}mean sizes, by the load of a queue with one server\n",
             "size of a job",
             "percentiles",
             "tail",
@@ -446,7 +449,8 @@ fn table(description: &Description, tick: Span) -> String {
             number(tail.pareto_to),
             number(tail.pareto_r2),
             "queueing delay",
-            number(tail.delay_at_half_load),
+            delays.join(", "),
+            "",
         );
     }
     if cpu_memory_correlation.is_finite() {
