@@ -257,15 +257,7 @@ fn any_job() -> impl Strategy<Value = Job> {
             split: None,
             admits: Admits::Assumed,
         };
-        Job {
-            name: "".into(),
-            user: "".into(),
-            submit,
-            runtime,
-            priority,
-            work,
-            after: Box::default(),
-        }
+        Job { priority, ..Job::new("", "", submit, runtime, work) }
     })
 }
 

@@ -242,7 +242,7 @@ impl Ran {
     fn job(&self, works: &[Work]) -> Job {
         let Self { submit, runtime, priority, .. } = *self;
         let (name, user, work) = (self.name.clone(), self.user.clone(), works[self.shape].clone());
-        Job { name, user, submit, runtime, priority, work, after: Box::default() }
+        Job { priority, ..Job::new(name, user, submit, runtime, work) }
     }
 }
 

@@ -13,13 +13,5 @@ pub fn job(name: &str, submit: i64, runtime: i64, requests: Resources) -> Job {
         split: None,
         admits: Admits::Assumed,
     };
-    Job {
-        name: name.into(),
-        user: "".into(),
-        submit,
-        runtime,
-        priority: 0,
-        work,
-        after: Box::default(),
-    }
+    Job::new(name, "", submit, runtime, work)
 }

@@ -90,13 +90,11 @@ fn row(own: &str, namespace: &str, ran: &Value) -> Result<Row, TraceFault> {
     };
     let accelerator_kind =
         kind.map_or_else(AcceleratorKind::default, |kind| AcceleratorKind::new(kind));
-    Ok(Row::of(Job {
-        name: name("metadata.name", own)?.into(),
-        user: name("metadata.namespace", namespace)?.into(),
+    Ok(Row::of(Job::new(
+        name("metadata.name", own)?,
+        name("metadata.namespace", namespace)?,
         submit,
         runtime,
-        priority: 0,
-        work: Work::of_pod(unit, accelerator_kind),
-        after: Box::default(),
-    }))
+        Work::of_pod(unit, accelerator_kind),
+    )))
 }

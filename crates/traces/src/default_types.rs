@@ -75,15 +75,7 @@ mod tests {
             };
             let accelerator_kind = embedder::AcceleratorKind::default();
             let work = Work { units: 1, unit, accelerator_kind, split: None, admits: Admits::All };
-            Job {
-                name: "a".into(),
-                user: "".into(),
-                submit: 0,
-                runtime: 60,
-                priority: 0,
-                work,
-                after: Box::default(),
-            }
+            Job::new("a", "", 0, 60, work)
         };
         let all =
             jobs.iter().flat_map(|&(count, cores, gib, gpus)| vec![job(cores, gib, gpus); count]);

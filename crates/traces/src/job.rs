@@ -25,6 +25,20 @@ pub struct Job {
     pub after: Box<[Box<str>]>,
 }
 
+impl Job {
+    /// A job of the priority 0 that waits for no other. `submit` and `runtime` are in seconds.
+    pub fn new(
+        name: impl Into<Box<str>>,
+        user: impl Into<Box<str>>,
+        submit: i64,
+        runtime: i64,
+        work: Work,
+    ) -> Self {
+        let (name, user) = (name.into(), user.into());
+        Self { name, user, submit, runtime, priority: 0, work, after: Box::default() }
+    }
+}
+
 /// The units of a job, and what each of them requests.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Work {

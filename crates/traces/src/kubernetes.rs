@@ -157,13 +157,14 @@ fn job(object: &Value, spec: &Value, pods: u64) -> Result<Job, TraceFault> {
     let (unit, accelerator_kind) = requests(spec)?;
     let priority = spec["priority"].as_i64().unwrap_or(0);
     Ok(Job {
-        name: name("metadata.name", own)?.into(),
-        user: name("metadata.namespace", namespace)?.into(),
-        submit,
-        runtime: 0,
         priority: i32::try_from(priority).unwrap_or(0),
-        work: Work { units: pods, unit, accelerator_kind, split: None, admits: Admits::Assumed },
-        after: Box::default(),
+        ..Job::new(
+            name("metadata.name", own)?,
+            name("metadata.namespace", namespace)?,
+            submit,
+            0,
+            Work { units: pods, unit, accelerator_kind, split: None, admits: Admits::Assumed },
+        )
     })
 }
 

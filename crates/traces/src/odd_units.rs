@@ -60,15 +60,7 @@ mod tests {
             let unit = Resources { cpu_millis, memory_bytes, accelerators, ..Resources::default() };
             let accelerator_kind = embedder::AcceleratorKind::default();
             let work = Work { units: 1, unit, accelerator_kind, split: None, admits: Admits::All };
-            Job {
-                name: "a".into(),
-                user: "".into(),
-                submit: 0,
-                runtime: 1,
-                priority: 0,
-                work,
-                after: Box::default(),
-            }
+            Job::new("a", "", 0, 1, work)
         };
         let jobs: Vec<Job> = requests.iter().map(job).collect();
         let found = odd_units(&jobs, Format::Table);

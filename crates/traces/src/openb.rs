@@ -85,15 +85,7 @@ impl Reader for Openb {
             split: None,
             admits: Admits::Assumed,
         };
-        let name = name("name", field(&fields, self.name, "name")?)?.into();
-        Ok(Row::Job(Job {
-            name,
-            user: Box::default(),
-            submit,
-            runtime,
-            priority: 0,
-            work,
-            after: Box::default(),
-        }))
+        let name = name("name", field(&fields, self.name, "name")?)?;
+        Ok(Row::Job(Job::new(name, "", submit, runtime, work)))
     }
 }

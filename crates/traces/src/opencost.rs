@@ -113,16 +113,7 @@ impl Allocations {
                 _ => AcceleratorKind::new("nvidia.com/gpu"),
             };
             let work = Work::of_pod(unit, accelerator_kind);
-            let (name, user) = (pod.into(), namespace.into());
-            Row::of(Job {
-                name,
-                user,
-                submit: start,
-                runtime,
-                priority: 0,
-                work,
-                after: Box::default(),
-            })
+            Row::of(Job::new(pod, namespace, start, runtime, work))
         };
         let mut rows: Vec<Row> = pods.into_iter().map(row).collect();
         rows.extend((0..others).map(|_| Row::NotAJob));

@@ -70,14 +70,6 @@ impl Reader for Philly {
             split: Some(Split::Full),
             admits: Admits::Assumed,
         };
-        Ok(Row::Job(Job {
-            name: (number - 1).to_string().into(),
-            user: user.into(),
-            submit,
-            runtime,
-            priority: 0,
-            work,
-            after: Box::default(),
-        }))
+        Ok(Row::Job(Job::new((number - 1).to_string(), user, submit, runtime, work)))
     }
 }

@@ -182,17 +182,8 @@ impl Pod {
             (.., None) => Row::Unfinished,
             (Some(submit), Some(started), Some(ended)) => {
                 let work = Work::of_pod(unit, accelerator_kind);
-                let (name, user) = (name.into(), namespace.into());
                 let runtime = ended - started;
-                Row::of(Job {
-                    name,
-                    user,
-                    submit,
-                    runtime,
-                    priority: 0,
-                    work,
-                    after: Box::default(),
-                })
+                Row::of(Job::new(name, namespace, submit, runtime, work))
             }
         }
     }

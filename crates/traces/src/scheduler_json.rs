@@ -68,15 +68,7 @@ pub(super) fn slurm(job: &Value) -> Result<Row, TraceFault> {
     let runtime = i64::try_from(elapsed).unwrap_or(i64::MAX);
     let submit = i64::try_from(submit).unwrap_or(i64::MAX);
     let own = job["job_id"].to_string();
-    Ok(Row::Job(Job {
-        name: own.into(),
-        user: user.into(),
-        submit,
-        runtime,
-        priority: 0,
-        work,
-        after: Box::default(),
-    }))
+    Ok(Row::Job(Job::new(own, user, submit, runtime, work)))
 }
 
 /// Reads a task of Ray. Its times are in milliseconds, or dates in the local zone, which are read
@@ -119,15 +111,7 @@ pub(super) fn ray(task: &Value, notes: &mut Notes) -> Result<Row, TraceFault> {
     let text = |field: &'static str| name(field, task[field].as_str().unwrap_or_default());
     let (own, user) = (text("task_id")?, text("job_id")?);
     let work = work(1, unit, None);
-    Ok(Row::of(Job {
-        name: own.into(),
-        user: user.into(),
-        submit,
-        runtime,
-        priority: 0,
-        work,
-        after: Box::default(),
-    }))
+    Ok(Row::of(Job::new(own, user, submit, runtime, work)))
 }
 
 /// Reads a job of Philly: its GPUs are those of its last attempt, and it runs as long as all of its
@@ -165,15 +149,13 @@ pub(super) fn philly(job: &Value) -> Result<Row, TraceFault> {
     }
     let text = |field: &'static str| name(field, job[field].as_str().unwrap_or_default());
     let unit = Resources { accelerators: 1, ..Resources::default() };
-    Ok(Row::Job(Job {
-        name: text("jobid")?.into(),
-        user: text("user")?.into(),
+    Ok(Row::Job(Job::new(
+        text("jobid")?,
+        text("user")?,
         submit,
         runtime,
-        priority: 0,
-        work: work(gpus, unit, Some(Split::Full)),
-        after: Box::default(),
-    }))
+        work(gpus, unit, Some(Split::Full)),
+    )))
 }
 
 fn work(units: u64, unit: Resources, split: Option<Split>) -> Work {

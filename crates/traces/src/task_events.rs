@@ -90,15 +90,7 @@ impl TaskEvents {
 fn row((id, index): Key, open: &Open, end: i64) -> Row {
     let runtime = end.saturating_sub(open.submit) / 1_000_000;
     let work = Work::of_pod(open.unit, AcceleratorKind::default());
-    let name = format!("{id}/{index}").into();
-    let (user, submit) = (Box::default(), open.submit / 1_000_000);
-    Row::of(Job {
-        name,
-        user,
-        submit,
-        runtime,
-        priority: open.priority,
-        work,
-        after: Box::default(),
-    })
+    let name = format!("{id}/{index}");
+    let submit = open.submit / 1_000_000;
+    Row::of(Job { priority: open.priority, ..Job::new(name, "", submit, runtime, work) })
 }

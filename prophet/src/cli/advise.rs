@@ -135,15 +135,7 @@ mod tests {
             let unit = Resources { accelerators, ..Resources::default() };
             let accelerator_kind = embedder::AcceleratorKind::default();
             let work = Work { units: 1, unit, accelerator_kind, split: None, admits: Admits::All };
-            Job {
-                name: "a".into(),
-                user: "".into(),
-                submit: 0,
-                runtime: 1,
-                priority: 0,
-                work,
-                after: Box::default(),
-            }
+            Job::new("a", "", 0, 1, work)
         };
         let check = |families: &[&str], jobs: &[Job], expected: &[&str]| {
             let families: Vec<String> = families.iter().map(|name| (*name).to_owned()).collect();
