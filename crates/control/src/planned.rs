@@ -50,8 +50,13 @@ pub const NOTICE_MAX: u64 = 1_000;
 impl PlannedPods {
     /// The number of pods that are still to come.
     fn left(&self) -> u64 {
-        self.requests.iter().fold(0, |sum, request| sum.saturating_add(request.count))
+        number(&self.requests)
     }
+}
+
+/// The number of pods.
+pub(crate) fn number(requests: &[PodRequest]) -> u64 {
+    requests.iter().fold(0, |sum, request| sum.saturating_add(request.count))
 }
 
 /// What became of the plans of each author, and the plans that have been seen.
@@ -278,8 +283,7 @@ impl Plans {
             }
             let is_whole = || requests == plan.requests && plan.came == 0;
             held.gangs.extend(plan.gang.filter(|_| is_whole()));
-            let pods = requests.iter().fold(0, |sum: u64, of| sum.saturating_add(of.count));
-            self.held.get_or_insert_default().insert(plan.plan.clone(), pods);
+            self.held.get_or_insert_default().insert(plan.plan.clone(), number(&requests));
             held.pods.extend(requests);
         }
         held

@@ -18,7 +18,7 @@ use demand::record::StepRun;
 use embedder::{Catalog, PodRequest, Resources, Shape, UNLIMITED, VirtualInstance};
 use placeholders::Prices;
 
-use crate::planned::{NOTICE_MAX, PlannedPods, Plans};
+use crate::planned::{NOTICE_MAX, PlannedPods, Plans, number};
 use crate::run_times::RunTimes;
 
 /// A workflow: steps that start when others end.
@@ -26,7 +26,7 @@ use crate::run_times::RunTimes;
 pub struct Workflow {
     /// Identifies the workflow, as long as it is observed.
     pub name: String,
-    /// Workflows of one author are kept alike.
+    /// Of the expected pods of one author, the share that came weighs what is expected next.
     pub author: String,
     /// The steps.
     pub steps: Vec<Step>,
@@ -152,11 +152,8 @@ impl Successors {
                     take_room(&mut requests, &mut rooms[before.0], catalog);
                 }
             }
-            let pods = |requests: &[PodRequest]| {
-                requests.iter().fold(0, |sum: u64, request| sum.saturating_add(request.count))
-            };
             let plan = format!("{name}/{}", step.name);
-            let (author, pods) = (author.clone(), pods(&step.requests));
+            let (author, pods) = (author.clone(), number(&step.requests));
             expected.push(Expected { plan, author, chance, pods, requests, gang: step.gang });
         }
         expected
@@ -247,15 +244,12 @@ impl Successors {
         }
         let planned = held.into_iter().map(|(at, requests)| {
             let Expected { plan, author, pods, requests: all, gang, .. } = &expected[at];
-            let sum = |requests: &[PodRequest]| {
-                requests.iter().fold(0, |sum: u64, request| sum.saturating_add(request.count))
-            };
             PlannedPods {
                 plan: plan.clone(),
                 author: author.clone(),
                 planned: *pods,
                 came: 0,
-                gang: gang.filter(|_| sum(&requests) == sum(all)),
+                gang: gang.filter(|_| number(&requests) == number(all)),
                 notice: NOTICE_MAX,
                 certain: true,
                 requests,
