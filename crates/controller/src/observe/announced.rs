@@ -114,6 +114,21 @@ impl Announcement {
         }
     }
 
+    /// Pods that are created by a schedule, which has a text, a time zone and the last time that
+    /// was used.
+    pub(super) fn scheduled(
+        (text, zone, last): (&str, Option<&str>, Option<&Time>),
+        metadata: &ObjectMeta,
+        labels: BTreeMap<String, String>,
+        pods: Vec<AnnouncedPods>,
+    ) -> Self {
+        let seconds = |time: &Time| time.0.as_second();
+        let since = last.or(metadata.creation_timestamp.as_ref()).map_or(0, seconds);
+        let schedule = Schedule::parse(text, zone, since);
+        let held = if schedule.is_some() { Held::Scheduled } else { Held::Unscheduled };
+        Self { schedule, fired: last.map(seconds), ..Self::new(held, labels, pods) }
+    }
+
     /// Returns the pods that a suspended Job announces, or those of a running Job whose pods have
     /// indexes, because they may be a gang.
     ///
@@ -151,18 +166,12 @@ impl Announcement {
         if idle || forbidden || job.metadata.labels.contains_key(QUEUE_LABEL) {
             return None;
         }
-        let seconds = |time: &Time| time.0.as_second();
-        let since = status.last_schedule_time.as_ref().or(metadata.creation_timestamp.as_ref());
-        let (zone, since) = (spec.time_zone.as_deref(), since.map_or(0, seconds));
-        let schedule = Schedule::parse(&spec.schedule, zone, since);
-        let held = if schedule.is_some() { Held::Scheduled } else { Held::Unscheduled };
+        let zone = spec.time_zone.as_deref();
+        let times = (spec.schedule.as_str(), zone, status.last_schedule_time.as_ref());
         let pods = vec![AnnouncedPods::of_job(&job.spec, &JobStatus::default(), metadata)];
-        Some(Self {
-            indexed: is_indexed(&job.spec),
-            schedule,
-            fired: status.last_schedule_time.as_ref().map(|time| time.0.as_second()),
-            ..Self::new(held, job.metadata.labels.clone(), pods)
-        })
+        let indexed = is_indexed(&job.spec);
+        let labels = job.metadata.labels.clone();
+        Some(Self { indexed, ..Self::scheduled(times, metadata, labels, pods) })
     }
 
     /// Returns the pods of a Kueue Workload that is neither admitted nor finished: of each set,

@@ -11,8 +11,7 @@ use serde_json::Value;
 
 use super::announced::{AnnouncedPods, Announcement, Held};
 use super::objects::{Affinity, Container, PodSpec, PodTemplate, TemplateMeta, Toleration};
-use super::schedule::Schedule;
-use super::steps::{STEPS_MAX, SeenState, SeenStep, SeenWorkflow, template_of};
+use super::steps::{STEPS_MAX, SeenState, SeenStep, SeenWorkflow, template};
 
 /// A Workflow, reduced to the fields that are read.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -180,11 +179,8 @@ impl Announcement {
         let name = metadata.name.clone().unwrap_or_default();
         let (steps, pods) = Expansion::of(&whole, status, metadata, &name);
         let labels = metadata.labels.clone().unwrap_or_default();
-        let by_label = TEMPLATE_LABELS.iter().find_map(|label| labels.get(*label)).cloned();
-        let by_name = || template_of(&name, metadata.generate_name.as_deref());
-        let template = by_label.unwrap_or_else(by_name);
-        let namespace = metadata.namespace.as_deref().unwrap_or_default();
-        let template = format!("Workflow {namespace}/{template}");
+        let made_from = TEMPLATE_LABELS.iter().find_map(|label| labels.get(*label));
+        let template = template("Workflow", metadata, made_from.map(String::as_str));
         let workflow = Some(SeenWorkflow { template, steps });
         Some(Self { workflow, ..Self::new(Held::Created, labels, pods) })
     }
@@ -202,14 +198,10 @@ impl Announcement {
             Expansion::of(&spec.workflow_spec, &ArgoStatus::default(), metadata, &name);
         let first = steps.iter().filter(|step| step.after.is_empty()).filter_map(|step| step.pods);
         let pods = first.map(|(at, count)| pods[at].with_count(count)).collect();
-        let since = status.last_scheduled_time.as_ref().or(metadata.creation_timestamp.as_ref());
         let text = spec.schedules.first().unwrap_or(&spec.schedule);
-        let since = since.map_or(0, |time| time.0.as_second());
-        let schedule = Schedule::parse(text, spec.timezone.as_deref(), since);
-        let held = if schedule.is_some() { Held::Scheduled } else { Held::Unscheduled };
+        let times = (text.as_str(), spec.timezone.as_deref(), status.last_scheduled_time.as_ref());
         let labels = metadata.labels.clone().unwrap_or_default();
-        let fired = status.last_scheduled_time.as_ref().map(|time| time.0.as_second());
-        Some(Self { schedule, fired, ..Self::new(held, labels, pods) })
+        Some(Self::scheduled(times, metadata, labels, pods))
     }
 }
 

@@ -6,7 +6,7 @@ use super::announced::{
     AnnouncedPods, Announcement, Held, QUEUE_LABEL, pods_left, suspended_since,
 };
 use super::objects::{DependsOn, JobSet, JobStatus, ReplicatedJob, ReplicatedJobStatus, is_true};
-use super::steps::{STEPS_MAX, SeenState, SeenStep, SeenWorkflow, template_of};
+use super::steps::{STEPS_MAX, SeenState, SeenStep, SeenWorkflow, template};
 
 impl Announcement {
     /// Returns the pods with which a suspended JobSet starts, or the steps of a running one whose
@@ -91,10 +91,7 @@ fn steps(metadata: &ObjectMeta, set: &JobSet) -> (SeenWorkflow, Vec<AnnouncedPod
     });
     let starts = starts.iter().map(|job| step(job, format!("{} ready", job.name), true));
     let steps = groups.chain(starts).collect();
-    let (name, generated) = (metadata.name.as_deref(), metadata.generate_name.as_deref());
-    let name = template_of(name.unwrap_or_default(), generated);
-    let namespace = metadata.namespace.as_deref().unwrap_or_default();
-    (SeenWorkflow { template: format!("JobSet {namespace}/{name}"), steps }, pods.collect())
+    (SeenWorkflow { template: template("JobSet", metadata, None), steps }, pods.collect())
 }
 
 /// The status of a dependency on a group whose pods are ready. Others are on its end.

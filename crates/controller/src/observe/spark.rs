@@ -11,8 +11,7 @@ use serde_json::Value;
 
 use super::announced::{AnnouncedPods, Announcement, Held};
 use super::objects::{Affinity, Container, ContainerResources, PodTemplate, Toleration};
-use super::schedule::Schedule;
-use super::steps::{SeenState, SeenStep, SeenWorkflow, template_of};
+use super::steps::{SeenState, SeenStep, SeenWorkflow, template};
 
 /// A SparkApplication, reduced to the fields that are read.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -147,9 +146,7 @@ impl Announcement {
             pods: Some((0, spec.executors())),
         };
         let name = metadata.name.clone().unwrap_or_default();
-        let namespace = metadata.namespace.as_deref().unwrap_or_default();
-        let template = template_of(&name, metadata.generate_name.as_deref());
-        let template = format!("SparkApplication {namespace}/{template}");
+        let template = template("SparkApplication", metadata, None);
         let workflow = Some(SeenWorkflow { template, steps: vec![driver, executors] });
         let pods = vec![AnnouncedPods::of(&spec.pod("executor", &name), metadata, 1)];
         let labels = metadata.labels.clone().unwrap_or_default();
@@ -178,14 +175,9 @@ impl Announcement {
             AnnouncedPods::of(&spec.template.pod(role, &name), metadata, count)
         });
         let pods = pods.collect();
-        let seconds = |time: &Time| time.0.as_second();
-        let since = status.last_run.as_ref().or(metadata.creation_timestamp.as_ref());
-        let (zone, since) = (spec.time_zone.as_deref(), since.map_or(0, seconds));
-        let schedule = Schedule::parse(&spec.schedule, zone, since);
-        let held = if schedule.is_some() { Held::Scheduled } else { Held::Unscheduled };
+        let times = (spec.schedule.as_str(), spec.time_zone.as_deref(), status.last_run.as_ref());
         let labels = metadata.labels.clone().unwrap_or_default();
-        let fired = status.last_run.as_ref().map(seconds);
-        Some(Self { schedule, fired, ..Self::new(held, labels, pods) })
+        Some(Self::scheduled(times, metadata, labels, pods))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The steps of a workflow, as its object names them.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
 /// A workflow that runs: an object that names steps before their pods exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenWorkflow {
@@ -43,9 +45,18 @@ pub enum SeenState {
 /// The most steps of a workflow that are read.
 pub(super) const STEPS_MAX: usize = 500;
 
+/// What identifies the template of a workflow: its kind, its namespace, and the name of the object
+/// that it was made from, or what its own name has of that.
+pub(super) fn template(kind: &str, metadata: &ObjectMeta, made_from: Option<&str>) -> String {
+    let name = metadata.name.as_deref().unwrap_or_default();
+    let name = made_from
+        .map_or_else(|| template_of(name, metadata.generate_name.as_deref()), str::to_owned);
+    format!("{kind} {}/{name}", metadata.namespace.as_deref().unwrap_or_default())
+}
+
 /// The name of the template of an object: `generateName` without its dash, or the name without a
 /// number, a time or random letters and digits at its end.
-pub(super) fn template_of(name: &str, generate_name: Option<&str>) -> String {
+fn template_of(name: &str, generate_name: Option<&str>) -> String {
     if let Some(generated) = generate_name.filter(|of| name.starts_with(of) && of.len() > 1) {
         return generated.trim_end_matches('-').to_owned();
     }
