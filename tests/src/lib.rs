@@ -35,7 +35,7 @@ pub mod ports;
 pub mod process;
 mod programs;
 pub mod prometheus;
-mod quantity;
+pub mod quantity;
 pub mod schemas;
 pub mod stepped_clock;
 pub mod wait;

@@ -34,7 +34,7 @@ pub(crate) fn raise(to: &mut Amounts, other: &Amounts) {
 ///
 /// # Errors
 /// The text is not a quantity, or its suffix is not one that the tests use.
-pub(crate) fn thousandths(quantity: &str) -> Result<i128> {
+pub fn thousandths(quantity: &str) -> Result<i128> {
     let end = quantity
         .find(|c: char| !c.is_ascii_digit() && !"+-.".contains(c))
         .unwrap_or(quantity.len());

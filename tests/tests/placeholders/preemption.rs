@@ -25,7 +25,7 @@ async fn delete_job(world: &World, name: &str) {
 async fn a_job_preempts_placeholders_and_only_the_plan_orders_new_ones() {
     let plan = || Plan::of([NodeGroup::new("small", "m5.xlarge")]);
     let world = plan().start(&policy("batch", TWO_AT_FIRST)).await;
-    world.wait_for_placeholders([2, 0, 0]).await;
+    world.wait_for_measured_placeholders(2).await;
     assert_eq!(world.autoscaler.counters().launched(), 2, "{}", world.details());
     // The controller charges the time from the turn in which it sees the placeholders on nodes.
     let prophet = world.prophet.as_ref().unwrap();
@@ -126,7 +126,7 @@ async fn a_placeholder_that_another_workload_preempts_is_reported_and_replaced_w
         forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 1]]}}}";
     let world =
         Plan::of([NodeGroup::new("small", "m5.xlarge")]).start(&policy("batch", spec)).await;
-    world.wait_for_placeholders([1, 0, 0]).await;
+    world.wait_for_measured_placeholders(1).await;
     world.apply(&job("other", 1)).await;
     world.wait_for_job("other", 1).await;
     world.wait_for_placeholders([1, 0, 0]).await;

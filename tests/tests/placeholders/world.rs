@@ -1,11 +1,12 @@
 //! A cluster with groups and an autoscaler, with or without the controller.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::Result;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt as _;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
@@ -19,6 +20,7 @@ use tests::installed::{self, NAMESPACE, Prophet};
 use tests::joiner::{self, Joiner};
 use tests::moto::Moto;
 use tests::node_group::{NodeGroup, PLACEMENT_GROUP_LABEL};
+use tests::quantity::thousandths;
 use tests::wait;
 use tokio::time::Instant;
 
@@ -247,6 +249,30 @@ impl World {
         }
     }
 
+    /// Waits until all placeholders are on nodes, `count` of them, with the sizes of those nodes.
+    /// The controller estimates the size of a node that does not exist yet. When the first node is
+    /// there, it replaces the placeholders of an estimated size, and a pod that comes at that
+    /// moment takes a node without preemption.
+    pub(crate) async fn wait_for_measured_placeholders(&self, count: usize) {
+        /// What placeholders leave free on a node, and more, in bytes.
+        const LEFT: i128 = 64 << 20;
+        let what = format!("{count} placeholders of the sizes of their nodes");
+        let waited = wait::until_true(&what, DEADLINE, async || {
+            let nodes = self.nodes().await;
+            let sized = |pod: &Pod| {
+                let node = pod.spec.as_ref()?.node_name.as_ref()?;
+                let node = nodes.iter().find(|found| found.name_any() == *node)?;
+                let has = memory(node.status.as_ref()?.allocatable.as_ref()?)?;
+                let container = pod.spec.as_ref()?.containers.first()?;
+                let asks = memory(container.resources.as_ref()?.requests.as_ref()?)?;
+                Some(has - asks < LEFT)
+            };
+            Ok(self.placeholders().await? == [count, 0, 0]
+                && self.pods(NAMESPACE).await?.iter().all(|pod| sized(pod) == Some(true)))
+        });
+        waited.await.unwrap_or_else(|error| panic!("{error:#}\n{}", self.details()));
+    }
+
     /// The number of placeholders on nodes, by the group in their annotations.
     pub(crate) async fn ready_by_group(&self) -> Vec<(String, usize)> {
         let pods = self.pods(NAMESPACE).await.unwrap_or_else(|error| panic!("{error:#}"));
@@ -358,10 +384,17 @@ impl World {
     /// message of a failing test.
     pub(crate) fn details(&self) -> String {
         let log = self.prophet.as_ref().and_then(|prophet| prophet.log().ok()).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
+        // Each turn has a line of its own, so lines of a minute would hide all that happened.
+        let told = |line: &&str| !line.contains("turn after a change finished");
+        let lines: Vec<&str> = log.lines().filter(told).collect();
         let last = lines[lines.len().saturating_sub(40)..].join("\n");
         format!("{:?}\n{:?}\n{last}", self.autoscaler.counters(), self.joiner.errors())
     }
+}
+
+/// An amount of memory, in bytes.
+fn memory(of: &BTreeMap<String, Quantity>) -> Option<i128> {
+    Some(thousandths(&of.get("memory")?.0).ok()? / 1_000)
 }
 
 pub(crate) fn is_bound(pod: &Pod) -> bool {
