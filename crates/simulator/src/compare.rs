@@ -470,7 +470,7 @@ fn step(next: u64, high: Option<u64>) -> Vec<u64> {
 }
 
 /// Returns the share of the time from `first` to `last` that is over at `now`, below 1.
-fn share_between(first: i64, last: i64, now: i64) -> f64 {
+pub(crate) fn share_between(first: i64, last: i64, now: i64) -> f64 {
     ((now - first) as f64 / (last - first).max(1) as f64).clamp(0.0, 0.999)
 }
 

@@ -3,61 +3,45 @@
 use embedder::Catalog;
 use placeholders::Prices;
 
-use super::compare::{Progress, parallel};
-use super::figures::{Pricing, costs_by_day};
-use super::input::{SimulationInput, replayed};
+use super::compare::Progress;
 use super::named_policy::NamedPolicy;
+use super::runs::{Candidate, RunFigures, runs};
 use super::settings::SimulationSettings;
-use super::world::simulate;
 use crate::replay::Workload;
 
 /// Returns the cost of waiting, idling, launching and warm pools under a policy in pending
 /// pod-hours, by day of the window: one list for each of the named `settings`, means over its
 /// replays.
 ///
-/// All settings must have the same replays, jitter and seed, so that they replay the same
-/// submissions.
+/// All settings must have the same replays, jitter, seed and objective, so that they replay the
+/// same submissions at the same prices.
 pub fn costs_of(
-    named_policy: NamedPolicy,
+    policy: NamedPolicy,
     workload: &Workload,
     catalog: &Catalog,
     settings: &[(&str, SimulationSettings)],
     window: (i64, i64),
     progress: &Progress<'_>,
 ) -> Vec<Vec<f64>> {
-    let replays = |settings: &SimulationSettings| settings.replays.max(1);
-    let tasks: Vec<(usize, u32)> = settings
-        .iter()
-        .enumerate()
-        .flat_map(|(at, (_, settings))| (0..replays(settings)).map(move |replay| (at, replay)))
-        .collect();
-    (progress.planned)(tasks.len());
-    let runs = parallel(
-        &tasks,
-        |_| 0,
-        |&(at, replay)| {
-            let (name, settings) = &settings[at];
-            let workload = &replayed(workload, settings, window, replay);
-            let world =
-                SimulationInput { workload, catalog, settings, window, replay, keep_ticks: false };
-            let name = format!("{name} {replay}");
-            let first = workload.jobs.first().map_or(0, |job| job.submit);
-            let length = (window.1 - first).max(1) as f64;
-            let log = simulate(world, named_policy, &|time| {
-                (progress.advanced)(&name, ((time - first) as f64 / length).clamp(0.0, 1.0));
-            });
-            (progress.advanced)(&name, 1.0);
-            let prices = Prices::new(settings.policy.objective, catalog);
-            let (tiers, warm_share) = (&settings.tiers, settings.warm_share);
-            costs_by_day(&log, Pricing { prices: &prices, tiers, warm_share })
-        },
-    );
-    let mut costs: Vec<Vec<f64>> = vec![Vec::new(); settings.len()];
-    for (&(at, _), run) in tasks.iter().zip(runs) {
-        let share = 1.0 / f64::from(replays(&settings[at].1));
-        let of = &mut costs[at];
-        of.resize(run.len().max(of.len()), 0.0);
-        of.iter_mut().zip(run).for_each(|(sum, cost)| *sum += share * cost);
-    }
-    costs
+    let Some((_, common)) = settings.first() else { return Vec::new() };
+    let candidate = |(name, settings): &(&str, SimulationSettings)| Candidate {
+        name: (*name).to_owned(),
+        policy,
+        settings: settings.clone(),
+    };
+    let candidates: Vec<Candidate> = settings.iter().map(candidate).collect();
+    let replays = common.replays.max(1);
+    let ran = runs(&candidates, workload, catalog, common, window, 0..replays, progress);
+    let wait = Prices::new(common.policy.objective, catalog).wait();
+    let share = 1.0 / f64::from(replays);
+    let mean = |of_candidate: Vec<RunFigures>| {
+        let mut costs: Vec<f64> = Vec::new();
+        for run in of_candidate {
+            costs.resize(run.days.len().max(costs.len()), 0.0);
+            let by_day = costs.iter_mut().zip(&run.days);
+            by_day.for_each(|(sum, day)| *sum += share * day.bill.cost() / wait);
+        }
+        costs
+    };
+    ran.into_iter().map(mean).collect()
 }

@@ -370,39 +370,77 @@ const STANDARD_ERRORS: f64 = 2.262;
 /// Reads one figure.
 type Get = fn(&Figures) -> f64;
 
-/// Returns the cost of a run by day of the window, in pending pod-hours: waiting, idling, launching
-/// and warm pools, as in [`Bill::cost`].
+/// What happened on a day of the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DayFigures {
+    /// The pods that were submitted.
+    pub pods: u64,
+    /// Those of them that waited no longer than one scan of the autoscaler.
+    pub pods_hidden: u64,
+    /// The time that these pods waited, in hours.
+    pub pending_pod_hours: f64,
+    /// The same, where each pod is weighted by its tier.
+    pub weighted_pod_hours: f64,
+    /// The nodes that were requested.
+    pub launches: u64,
+    /// The price of the waiting, and of the nodes and warm pools.
+    pub bill: Bill,
+}
+
+/// Returns the figures of a run by day of the window. The first day begins with the window.
 ///
 /// A job's wait counts on the day of its submission.
-pub fn costs_by_day(log: &RunLog, pricing: Pricing<'_>) -> Vec<f64> {
+pub(crate) fn by_day(log: &RunLog, pricing: Pricing<'_>) -> Vec<DayFigures> {
     let Pricing { prices, tiers, .. } = pricing;
     let (from, until) = log.window;
-    let mut costs = vec![0.0; days(log.window)];
+    let mut all = vec![DayFigures::default(); days(log.window)];
     for (bucket, busy) in log.busy_by_day.iter().enumerate() {
-        let mut paid = vec![0; costs.len()];
+        let (mut launching, mut ready) = (vec![0; all.len()], vec![0; all.len()]);
         for node in log.nodes.iter().filter(|node| node.bucket == bucket) {
-            add_by_day(&mut paid, log.window, node.requested, node.gone.unwrap_or(until));
+            let gone = node.gone.unwrap_or(until);
+            let began = node.ready.unwrap_or(gone);
+            add_by_day(&mut launching, log.window, node.requested, began);
+            add_by_day(&mut ready, log.window, began, gone);
         }
-        let price = prices.idle(bucket) / prices.wait();
-        let busy = busy.iter().chain(std::iter::repeat(&0));
-        for ((cost, paid), busy) in costs.iter_mut().zip(paid).zip(busy) {
-            *cost += hours(paid - busy) * price;
+        let price = |seconds: i64| hours(seconds) * prices.idle(bucket);
+        let busy = busy.iter().copied().chain(std::iter::repeat(0));
+        for (((day, launching), ready), busy) in all.iter_mut().zip(launching).zip(ready).zip(busy)
+        {
+            day.bill.launching += price(launching);
+            day.bill.idling += price(ready - busy);
+            day.bill.packing += price(busy);
         }
     }
     let mut begin = from;
-    for cost in &mut costs {
-        let day = (begin, begin.saturating_add(DAY_SECONDS).min(until));
-        let warm: f64 = log.warm.iter().map(|instance| pricing.of_warm(instance, day)).sum();
-        *cost += warm / prices.wait();
-        begin = day.1;
+    for day in &mut all {
+        let end = begin.saturating_add(DAY_SECONDS).min(until);
+        day.bill.warm_pool =
+            log.warm.iter().map(|instance| pricing.of_warm(instance, (begin, end))).sum();
+        begin = end;
     }
-    for job in &log.jobs {
-        let day = usize::try_from((job.submit - from) / DAY_SECONDS).ok();
-        if let Some(cost) = day.and_then(|day| costs.get_mut(day)) {
-            *cost += weighted_hours(job, until, tiers);
+    for (day, PodCounts { pods, hidden }) in all.iter_mut().zip(pods_by_day(log)) {
+        (day.pods, day.pods_hidden) = (pods, hidden);
+    }
+    let day_of = |time: i64| usize::try_from((time - from) / DAY_SECONDS).ok();
+    for node in log.nodes.iter().filter(|node| (from..until).contains(&node.requested)) {
+        if let Some(day) = day_of(node.requested).and_then(|day| all.get_mut(day)) {
+            day.launches += 1;
         }
     }
-    costs
+    for job in &log.jobs {
+        let Some(day) = day_of(job.submit).and_then(|day| all.get_mut(day)) else { continue };
+        let weighted = weighted_hours(job, until, tiers);
+        day.pending_pod_hours += hours(job.wait_seconds(until)) * job.pods as f64;
+        day.weighted_pod_hours += weighted;
+        day.bill.waiting += weighted * prices.wait();
+    }
+    all
+}
+
+/// Returns the cost of a run by day of the window, in pending pod-hours: waiting, idling, launching
+/// and warm pools, as in [`Bill::cost`].
+pub fn costs_by_day(log: &RunLog, pricing: Pricing<'_>) -> Vec<f64> {
+    by_day(log, pricing).iter().map(|day| day.bill.cost() / pricing.prices.wait()).collect()
 }
 
 /// The time that a job waited in hours, weighted by its number of pods and by its tier.

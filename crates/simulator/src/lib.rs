@@ -29,6 +29,7 @@
 //! figures.rs        the figures of a run
 //! bootstrap.rs      confidence intervals of ratios, by resampling days
 //! compare.rs        all policies and replays, and the search for the best constant
+//! runs.rs           single runs of several policies, each under options of its own
 //! costs.rs          the cost of one policy by day, under several settings
 //! dependencies.rs   jobs that wait for others, as steps of workflows
 //! output/           tables, files and plots of a comparison
@@ -57,6 +58,7 @@ mod paper;
 mod policy_run;
 mod rates;
 pub mod replay;
+mod runs;
 mod settings;
 mod spot;
 mod tiers;
@@ -69,13 +71,16 @@ pub use bootstrap::{DAYS_MIN, Ratio};
 pub use compare::parallel;
 pub use compare::{Comparison, PolicyResult, Progress, SpotCase, SpotInstances, compare};
 pub use costs::costs_of;
-pub use figures::{COST_NOTE, Figures, HiddenOverDays, PendingMinutes, Pricing, costs_by_day};
+pub use figures::{
+    Bill, COST_NOTE, DayFigures, Figures, HiddenOverDays, PendingMinutes, Pricing, costs_by_day,
+};
 pub use forecasters::causal_forecaster;
 pub use input::SimulationInput;
 pub use log::{JobRecord, NodeRecord, RunLog, TickRecord, WarmRecord};
 pub use named_policy::{KnownJobs, NamedPolicy, PaperForecast};
 pub use observed::{Moment, NodeCounts, simulate_observed};
 pub use output::{write_report, write_table};
+pub use runs::{Candidate, RunFigures, runs};
 pub use settings::REPLAYS_MAX;
 pub use settings::{
     GangHeadroom, GangMode, LaunchLatency, SimulationSettings, SimulationSettingsError, TimePoint,
