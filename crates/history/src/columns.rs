@@ -8,23 +8,19 @@
 
 use std::collections::VecDeque;
 use std::io::Write;
-use std::sync::Arc;
 
 use chrono::DateTime;
-use parquet::basic::Compression;
-use parquet::column::reader::get_typed_column_reader;
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int64Type};
+use parquet::data_type::{ByteArrayType, Int64Type};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{ChunkReader, FileReader, RowGroupReader, SerializedFileReader};
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::parser::parse_message_type;
+use parquet::file::writer::SerializedFileWriter;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::fault::HistoryError;
 use super::line::{BucketLine, Line, VERSION};
+use super::parquet_columns::{bytes, caught, has_column, read, texts, write, writer};
 
 /// The columns. Counts are signed, because Spark and Athena have no unsigned integers.
 const SCHEMA: &str = "
@@ -220,12 +216,7 @@ pub(crate) struct RowWriter<W: Write + Send> {
 impl<W: Write + Send> RowWriter<W> {
     pub(crate) fn new(to: W) -> ParquetResult<Self> {
         let version = KeyValue::new(VERSION_KEY.into(), VERSION.to_string());
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .set_key_value_metadata(Some(vec![version]))
-            .build();
-        let schema = Arc::new(parse_message_type(SCHEMA)?);
-        let writer = SerializedFileWriter::new(to, schema, Arc::new(properties))?;
+        let writer = writer(to, SCHEMA, vec![version])?;
         Ok(Self { writer, rows: Vec::new(), bytes: 0 })
     }
 
@@ -277,28 +268,6 @@ impl<W: Write + Send> RowWriter<W> {
         group.close()?;
         Ok(())
     }
-}
-
-fn bytes(text: &str) -> ByteArray {
-    text.into()
-}
-
-/// Writes the next column.
-fn write<T: DataType, W: Write + Send>(
-    group: &mut SerializedRowGroupWriter<'_, W>,
-    values: impl Iterator<Item = Option<T::T>>,
-    optional: bool,
-) -> ParquetResult<()> {
-    let (mut present, mut levels) = (Vec::new(), Vec::new());
-    for value in values {
-        levels.push(i16::from(value.is_some()));
-        present.extend(value);
-    }
-    let column = group.next_column()?;
-    let mut column =
-        column.ok_or_else(|| ParquetError::General("more columns than the schema has".into()))?;
-    column.typed::<T>().write_batch(&present, optional.then_some(&levels), None)?;
-    column.close()
 }
 
 /// Reads rows as lines.
@@ -369,13 +338,6 @@ impl RowReader {
     }
 }
 
-/// The result of reading a Parquet file. The library panics on some damaged files, such as one with
-/// a negative offset.
-fn caught<T>(read: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(read));
-    result.unwrap_or_else(|_| Err(ParquetError::General("its content is inconsistent".into())))
-}
-
 fn parquet_fault(name: &str, source: ParquetError) -> HistoryError {
     HistoryError::Parquet { act: "failed to read", file: name.into(), source }
 }
@@ -411,50 +373,12 @@ fn read_group(group: &dyn RowGroupReader) -> ParquetResult<VecDeque<Row>> {
     Ok(rows)
 }
 
-fn has_column(group: &dyn RowGroupReader, name: &str) -> bool {
-    let columns = group.metadata().schema_descr().columns();
-    columns.iter().any(|column| column.path().string() == name)
-}
-
-fn texts(group: &dyn RowGroupReader, name: &str) -> ParquetResult<Vec<Option<String>>> {
-    let text = |bytes: ByteArray| bytes.as_utf8().map(str::to_owned);
-    read::<ByteArrayType>(group, name)?
-        .into_iter()
-        .map(|value| value.map(text).transpose())
-        .collect()
-}
-
-/// All values of a column.
-fn read<T: DataType>(group: &dyn RowGroupReader, name: &str) -> ParquetResult<Vec<Option<T::T>>> {
-    let described = group.metadata().schema_descr();
-    let at = described.columns().iter().position(|column| column.path().string() == name);
-    let at = at.ok_or_else(|| ParquetError::General(format!("no column {name}")))?;
-    let column = described.column(at);
-    if column.physical_type() != T::get_physical_type() {
-        return Err(ParquetError::General(format!("column {name} is {}", column.physical_type())));
-    }
-    let total = usize::try_from(group.metadata().num_rows()).unwrap_or_default();
-    let mut reader = get_typed_column_reader::<T>(group.get_column_reader(at)?);
-    let (mut present, mut levels, mut records) = (Vec::new(), Vec::new(), 0);
-    while records < total {
-        let (read, _, _) =
-            reader.read_records(total - records, Some(&mut levels), None, &mut present)?;
-        if read == 0 {
-            return Err(ParquetError::General(format!(
-                "column {name} ends after {records} of {total} rows"
-            )));
-        }
-        records += read;
-    }
-    if column.max_def_level() == 0 {
-        return Ok(present.into_iter().map(Some).collect());
-    }
-    let mut present = present.into_iter();
-    Ok(levels.into_iter().map(|level| if level > 0 { present.next() } else { None }).collect())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use parquet::file::properties::WriterProperties;
+    use parquet::schema::parser::parse_message_type;
     use proptest::prelude::*;
 
     use super::*;

@@ -7,7 +7,8 @@
 //! place.rs      the location: a folder, or a prefix in an S3 bucket
 //! journal.rs    appends lines (file.rs: to a file, atomically; removes a torn last line)
 //! replay.rs     reads lines, oldest first (raw.rs: splits bytes into lines)
-//! archive.rs    converts closed days to Parquet (columns.rs: lines as rows)
+//! archive.rs    converts closed days to Parquet (columns.rs: lines as rows; parquet_columns.rs: any
+//!               columns)
 //! fault.rs      errors, which stop, and faults, which are skipped and reported
 //! ```
 
@@ -18,6 +19,7 @@ mod file;
 mod finished;
 mod journal;
 mod line;
+pub mod parquet_columns;
 mod place;
 mod raw;
 mod replay;

@@ -187,11 +187,25 @@ impl Place {
     /// # Errors
     /// Returns an error if the store cannot be listed.
     pub async fn policies(&self) -> Result<Vec<String>, HistoryError> {
+        self.folders("policy=").await
+    }
+
+    /// The clusters whose histories are in this place, in ascending order: its folders
+    /// `cluster=NAME`.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be listed.
+    pub async fn clusters(&self) -> Result<Vec<String>, HistoryError> {
+        self.folders("cluster=").await
+    }
+
+    /// The names of the folders in the root of the place that begin with a prefix, without it.
+    async fn folders(&self, prefix: &str) -> Result<Vec<String>, HistoryError> {
         let folders = self.list(&self.prefix).await?.common_prefixes;
-        let policy = |folder: &Path| Some(folder.filename()?.strip_prefix("policy=")?.to_owned());
-        let mut policies: Vec<String> = folders.iter().filter_map(policy).collect();
-        policies.sort_unstable();
-        Ok(policies)
+        let name = |folder: &Path| Some(folder.filename()?.strip_prefix(prefix)?.to_owned());
+        let mut names: Vec<String> = folders.iter().filter_map(name).collect();
+        names.sort_unstable();
+        Ok(names)
     }
 
     /// A path in the form that error messages show: the place, then the path within it.

@@ -28,6 +28,7 @@
 //! log.rs            the record of a run
 //! figures.rs        the figures of a run
 //! bootstrap.rs      confidence intervals of ratios, by resampling days
+//! hull.rs           the lower convex hull of waiting against dollars
 //! compare.rs        all policies and replays, and the search for the best constant
 //! runs.rs           single runs of several policies, each under options of its own
 //! costs.rs          the cost of one policy by day, under several settings
@@ -48,6 +49,7 @@ mod dependencies;
 mod figures;
 mod forecasters;
 mod gang_estimate;
+mod hull;
 mod input;
 mod log;
 mod named_policy;
@@ -75,6 +77,7 @@ pub use figures::{
     Bill, COST_NOTE, DayFigures, Figures, HiddenOverDays, PendingMinutes, Pricing, costs_by_day,
 };
 pub use forecasters::causal_forecaster;
+pub use hull::next_on_hull;
 pub use input::SimulationInput;
 pub use log::{JobRecord, NodeRecord, RunLog, TickRecord, WarmRecord};
 pub use named_policy::{KnownJobs, NamedPolicy, PaperForecast};

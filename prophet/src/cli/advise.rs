@@ -1,39 +1,45 @@
-//! `prophet catalog advise`: chooses instance types for a job log.
+//! `prophet advise`: chooses the setting that pays off, on one part of a log, and checks it on the
+//! rest.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use instances::{CatalogFile, InstanceType, family};
+use advice::{Advice, Goal, Setting, Totals, Varied};
+use base::span::Span;
+use clap::value_parser;
+use placeholders::{Objective, Prices};
 use serde_json::json;
-use simulator::advice::{InstanceSeries, SeriesAdvice, advise};
-use traces::Job;
+use simulator::{Candidate, NamedPolicy, REPLAYS_MAX, SimulationSettings, runs};
 
-use super::log::{LoadedLog, LogArgs, warm_up, warn_untrained};
+use super::log::{LoadedLog, LogArgs, set, tick, warm_up, warn_untrained};
 use super::output::{OutputFormat, Overwrite};
 use super::{input, output, progress, wrong_usage};
 
 const EXAMPLES: &str = "\
 Examples:
-  prophet catalog advise                                     an example log, the series g4dn
-  prophet catalog advise --trace jobs.csv.gz --from 14d --series m5,g4dn
-  prophet catalog advise --data /var/lib/prophet --series m5  your own cluster, from the history that prophet run recorded
-  prophet catalog advise --trace log.swf --series m5 --launch-latency 3m --output json --out advice/
+  prophet advise                                              an example log
+  prophet advise --trace jobs.csv.gz --from 14d --out advice/ also writes the policy and a page
+  prophet advise --data /var/lib/prophet                      your own cluster, from the history that prophet run recorded
+  prophet advise --data /var/lib/prophet --bill-at-most 105%  the least waiting for at most 5 % more dollars
+  prophet advise --trace log.swf --wait-cost 2.50 --waiting-at-most 50%
 
-A series is the instance types of one family, ascending. Its smallest type is removed one after the other. The base instance
-is the smallest type that remains once a further removal would raise the scale: the price of the nodes that the jobs occupy
-without launch latency. Dollars, waiting and hidden pods are those of prophet simulate, for the autoscaler alone and for Prophet.";
+The setting is chosen by the first two thirds of the evaluated days, and checked on the last third. It is the one with the least
+cost: the price of waiting, and of nodes while they idle and launch. With --bill-at-most it is the one with the least waiting,
+and with --waiting-at-most the one with the least bill. Prophet is left off where the check fails.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
     log: LogArgs,
-    /// The families of AWS instance types to choose from, each a series [default: g4dn, or m5 if no
-    /// job has accelerators]
-    #[arg(long, value_name = "A,B", value_delimiter = ',',
-          value_parser = input::family)]
-    series: Vec<String>,
-    /// Also write advice.json, a picture of each series, and the chosen types as catalog.yaml here
+    #[command(flatten)]
+    compared: Compared,
+    #[command(flatten)]
+    goal: GoalArgs,
+    /// The number of runs with shifted submissions, of which the means count [default: 1]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=REPLAYS_MAX.into()))]
+    replays: Option<u32>,
+    /// Also write advice.json, report.html and the recommended policy as policy.yaml here
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -43,108 +49,158 @@ pub(super) struct Args {
     output: OutputFormat,
 }
 
-pub(super) fn run(mut args: Args) -> anyhow::Result<()> {
-    if args.log.catalog.is_some() || !args.log.instance_type.is_empty() {
-        return Err(wrong_usage::conflict(
-            "the instance types are those of --series: leave out --catalog and --instance-type",
-        ));
+/// What is compared with the autoscaler alone.
+#[derive(clap::Args)]
+pub(super) struct Compared {
+    /// The policies that are compared with the autoscaler alone; those that no cluster can have are
+    /// references [default: ensemble,ensemble:0.9,ensemble:0.95,constant:1,constant:2,constant:4,
+    /// constant:8,burst:10m:4]
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    policies: Vec<NamedPolicy>,
+    /// Prices of waiting by which ensemble decides, as ratios as in --wait-ratio; the cost of all
+    /// settings has the price of the run [default: a third and three times the price of the run]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = ratio)]
+    wait_ratios: Vec<f64>,
+    /// Times after which the autoscaler removes an unneeded node, for the autoscaler alone and for
+    /// ensemble [default: half and twice the time of the run, which is 10m]
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    scale_down_unneeded_times: Vec<Span>,
+    /// Lengths of the tick, for ensemble [default: that of the run, 1m]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = tick)]
+    ticks: Vec<Span>,
+}
+
+/// What the chosen setting must be best at.
+#[derive(clap::Args)]
+pub(super) struct GoalArgs {
+    /// Choose the least waiting for a bill of at most this share of the autoscaler's, such as 105%
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    bill_at_most: Option<f64>,
+    /// Choose the least bill with at most this share of the autoscaler's waiting, such as 50%
+    #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with = "bill_at_most")]
+    waiting_at_most: Option<f64>,
+}
+
+fn ratio(text: &str) -> Result<f64, String> {
+    let parsed: Option<f64> = text.parse().ok();
+    parsed
+        .filter(|ratio| *ratio > 0.0 && ratio.is_finite())
+        .ok_or_else(|| "expected a ratio above 0".into())
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    input::share(text)
+        .filter(|share| *share > 0.0)
+        .ok_or_else(|| "expected a share above 0%, such as 105% or 1.05".into())
+}
+
+impl GoalArgs {
+    /// The goal.
+    pub(super) fn goal(&self) -> Goal {
+        let bill = self.bill_at_most.map(Goal::BillAtMost);
+        bill.or(self.waiting_at_most.map(Goal::WaitingAtMost)).unwrap_or_default()
     }
-    args.log.other_types = args.log.data.is_some();
-    let settings = args.log.settings(|_| ())?;
-    let staged = output::stage(args.out.as_deref(), "advice.json", &args.overwrite)?;
-    let mut series: Vec<InstanceSeries> = Vec::new();
-    let loaded = args.log.replay(settings, |settings, trace| {
-        series = series_for(&args.series, &trace.jobs);
-        let types = series.iter().flat_map(|one| one.types.clone()).collect();
-        settings.catalog = Some(CatalogFile::new(types));
-        warm_up(settings, trace);
-    })?;
+}
+
+impl Compared {
+    /// The settings, the autoscaler alone first.
+    ///
+    /// # Errors
+    /// A policy is found by a search over runs.
+    pub(super) fn settings(&self, run: &SimulationSettings) -> anyhow::Result<Vec<Setting>> {
+        if self.policies.contains(&NamedPolicy::BestConstant) {
+            return Err(wrong_usage::conflict(
+                "best-constant is found by a search over runs: give the constants, such as --policies constant:1,constant:2,constant:4",
+            ));
+        }
+        let policies = match &self.policies[..] {
+            [] => {
+                let constants = [1, 2, 4, 8].map(NamedPolicy::Constant);
+                let levels = [None, Some(0.9), Some(0.95)];
+                let levels = levels.map(|level| match NamedPolicy::DEFAULT {
+                    NamedPolicy::Forecast(method, _) => NamedPolicy::Forecast(method, level),
+                    other => other,
+                });
+                let burst = "burst:10m:4".parse::<NamedPolicy>().map_err(anyhow::Error::msg)?;
+                levels.into_iter().chain(constants).chain([burst]).collect()
+            }
+            given => given.to_vec(),
+        };
+        let objectives = match (&self.wait_ratios[..], run.policy.objective) {
+            ([], Objective::WaitRatio(ratio)) => {
+                [ratio / 3.0, 3.0 * ratio].map(Objective::WaitRatio).to_vec()
+            }
+            ([], Objective::WaitCost(price)) => {
+                [price / 3.0, 3.0 * price].map(Objective::WaitCost).to_vec()
+            }
+            (ratios, _) => ratios.iter().copied().map(Objective::WaitRatio).collect(),
+        };
+        let unneeded = run.scale_down_unneeded_time.as_seconds();
+        let span = |seconds: i64| Span::seconds(u32::try_from(seconds.max(1)).unwrap_or(u32::MAX));
+        let times = match &self.scale_down_unneeded_times[..] {
+            [] => vec![span(unneeded / 2), span(unneeded.saturating_mul(2))],
+            given => given.to_vec(),
+        };
+        let varied =
+            Varied { objectives, scale_down_unneeded_times: times, ticks: self.ticks.clone() };
+        Ok(Setting::all(&policies, &varied))
+    }
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let run = args.log.settings(|settings| set(&mut settings.replays, args.replays))?;
+    let compared = args.compared.settings(&run)?;
+    let staged = output::stage(args.out.as_deref(), "report.html", &args.overwrite)?;
+    let loaded = args.log.replay(run, warm_up)?;
     warn_untrained(&loaded);
-    let LoadedLog { settings, trace, window, .. } = loaded;
-    let advice =
-        progress::of_runs(|progress| advise(&trace.jobs, &series, &settings, window, progress))?;
-    let names: Vec<&str> = advice.iter().flat_map(SeriesAdvice::chosen).collect();
-    let all = series.iter().flat_map(|one| &one.types);
-    let chosen: Vec<_> =
-        all.filter(|entry| names.contains(&entry.name.as_str())).cloned().collect();
+    let LoadedLog { settings: run, trace, catalog, workload, window } = loaded;
+    let days = base::days::days(window);
+    anyhow::ensure!(
+        days >= Advice::DAYS_MIN,
+        "the evaluated time has {days} days, and advice needs {}: two to choose a setting, and one to check it. Give a longer log, or an earlier --from",
+        Advice::DAYS_MIN
+    );
+    let candidates: Vec<Candidate> =
+        compared.iter().map(|setting| setting.candidate(&run)).collect();
+    let replays = 0..run.replays;
+    let ran = progress::of_runs(|progress| {
+        runs(&candidates, &workload, &catalog, &run, window, replays, progress)
+    });
+    let of_settings: Vec<(Setting, Vec<Totals>)> =
+        compared.into_iter().zip(ran.iter().map(|runs| Totals::means(runs))).collect();
+    let price = Prices::new(run.policy.objective, &catalog).wait();
+    let Some(advice) = Advice::new(&of_settings, &run, price, args.goal.goal()) else {
+        anyhow::bail!("there are no days to compare");
+    };
+    let policy = advice.policy.as_ref().map(base::input::to_yaml).transpose()?;
+    let policy = policy.map(|text| text + "\n");
     let document = report::versioned(json!({
         "trace": trace.source,
         "window": {"from": window.0, "until": window.1},
-        "instance_types": names,
-        "series": advice,
+        "advice": advice,
+        "settings": run,
     }));
     if let Some(staged) = staged {
-        for one in &advice {
-            if let Some(picture) = one.picture() {
-                staged
-                    .write(&format!("{}.svg", one.series), |to| to.write_all(picture.as_bytes()))?;
-            }
-        }
         staged.write("advice.json", |to| Ok(serde_json::to_writer_pretty(to, &document)?))?;
-        let prices = settings.catalog.map(|file| file.prices).unwrap_or_default();
-        let file = CatalogFile { instance_types: chosen, prices };
-        staged.write("catalog.yaml", |to| Ok(serde_json::to_writer_pretty(to, &file)?))?;
-        eprintln!("wrote {}", staged.finish()?.join("advice.json").display());
-    }
-    match args.output {
-        OutputFormat::Json | OutputFormat::Yaml => output::print_document(args.output, &document),
-        OutputFormat::Table => {
-            let mut text = String::new();
-            for one in &advice {
-                text += &one.table();
-                text.push('\n');
-            }
-            if names.is_empty() {
-                text += "No series runs a job of the log.\n";
-            } else {
-                let _ = writeln!(text, "Chosen: --instance-type {}", names.join(","));
-            }
-            output::print(&text)
+        let page = advice::page(&advice, policy.as_deref(), &run, &trace.source);
+        staged.write("report.html", |to| to.write_all(page.as_bytes()))?;
+        if let Some(policy) = &policy {
+            staged.write("policy.yaml", |to| to.write_all(policy.as_bytes()))?;
         }
+        eprintln!("wrote {}", staged.finish()?.join("report.html").display());
     }
-}
-
-/// The series of these families, each once. Without a family, those that suit the jobs.
-fn series_for(families: &[String], jobs: &[Job]) -> Vec<InstanceSeries> {
-    let accelerated = || jobs.iter().any(|job| job.work.unit.accelerators > 0);
-    let of_jobs = || if accelerated() { "g4dn" } else { "m5" };
-    let mut names: Vec<&str> = families.iter().map(String::as_str).collect();
-    if names.is_empty() {
-        names.push(of_jobs());
+    if args.output != OutputFormat::Table {
+        return output::print_document(args.output, &document);
     }
-    let mut series: Vec<InstanceSeries> = Vec::new();
-    for name in names {
-        if series.iter().all(|known| known.name != name) {
-            let types = family(name).into_iter().map(InstanceType::entry).collect();
-            series.push(InstanceSeries { name: name.into(), types });
-        }
+    let mut text = advice.text();
+    if let Some(policy) = policy {
+        text += "\nThe policy, which only observes until its mode is Act:\n\n";
+        text += &policy;
     }
-    series
-}
-
-#[cfg(test)]
-mod tests {
-    use embedder::Resources;
-
-    use super::*;
-    use traces::{Admits, Work};
-
-    #[test]
-    fn the_series_suit_the_jobs_unless_they_are_given() {
-        let job = |accelerators| {
-            let unit = Resources { accelerators, ..Resources::default() };
-            let accelerator_kind = embedder::AcceleratorKind::default();
-            let work = Work { units: 1, unit, accelerator_kind, split: None, admits: Admits::All };
-            Job::new("a", "", 0, 1, work)
-        };
-        let check = |families: &[&str], jobs: &[Job], expected: &[&str]| {
-            let families: Vec<String> = families.iter().map(|name| (*name).to_owned()).collect();
-            let series = series_for(&families, jobs);
-            let names: Vec<&str> = series.iter().map(|one| one.name.as_str()).collect();
-            assert_eq!(names, expected);
-        };
-        check(&[], &[job(0), job(0)], &["m5"]);
-        check(&[], &[job(0), job(1)], &["g4dn"]);
-        check(&["c5", "m5", "c5"], &[job(1)], &["c5", "m5"]);
+    if let Some(options) = advice.chosen().setting.autoscaler_options()
+        && advice.verdict.is_on()
+    {
+        let _ = writeln!(text, "\nOption of cluster-autoscaler: {options}");
     }
+    output::print(&text)
 }

@@ -1,7 +1,7 @@
 //! `prophet catalog`: lists the buckets that a cluster offers (`buckets.rs`), or AWS's instance
 //! types (`types.rs`), or chooses instance types for a job log (`advise.rs`).
 
-use super::{advise, types};
+use super::{catalog_advise, types};
 
 #[cfg(feature = "kubernetes")]
 use super::cluster::buckets;
@@ -36,14 +36,14 @@ pub(super) struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     /// Choose instance types for a job log
-    Advise(Box<advise::Args>),
+    Advise(Box<catalog_advise::Args>),
     /// List AWS's instance types: what a node has for pods, and what it costs
     Types(types::Args),
 }
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
-        Some(Command::Advise(args)) => advise::run(*args),
+        Some(Command::Advise(args)) => catalog_advise::run(*args),
         Some(Command::Types(args)) => types::run(&args),
         #[cfg(feature = "kubernetes")]
         None => buckets::run(args.buckets),

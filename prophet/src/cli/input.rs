@@ -99,6 +99,13 @@ pub(super) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
+/// Parses a share, such as `5%` or `0.05`. `None` if the text is none.
+pub(super) fn share(text: &str) -> Option<f64> {
+    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    let parsed: Option<f64> = number.parse().ok();
+    parsed.map(|number| number / unit).filter(|share| share.is_finite())
+}
+
 /// Reads settings.
 pub(super) fn settings(path: &Path) -> anyhow::Result<SimulationSettings> {
     Ok(SimulationSettings::parse(&text(path)?, &path.display().to_string())?)

@@ -8,11 +8,14 @@ mod accept;
 mod advise;
 mod backtest;
 mod catalog;
+mod catalog_advise;
 #[cfg(feature = "kubernetes")]
 mod cluster;
 mod completions;
 mod demo;
 mod embed;
+#[cfg(feature = "kubernetes")]
+mod fleet;
 mod input;
 mod interrupt;
 mod log;
@@ -99,6 +102,12 @@ enum Command {
     Cluster(cluster::Command),
     /// Replay a job log under several policies, and report waiting times and costs.
     Simulate(Box<simulate::Args>),
+    /// Choose the setting that pays off by a job log or a recorded history, and check it on later days.
+    Advise(Box<advise::Args>),
+    /// Replay the logs of many clusters in shards, and report where Prophet pays off.
+    #[cfg(feature = "kubernetes")]
+    #[command(subcommand)]
+    Fleet(fleet::Command),
     /// Show a simulated cluster in fast time, with and without Prophet, on a page in the browser.
     Demo(Box<demo::Args>),
     /// Score forecasters on a job log, and report the cost of decisions based on them.
@@ -150,6 +159,9 @@ impl Command {
             Self::Cluster(command) => command.run(Args::command()),
             Self::Catalog(args) => catalog::run(*args),
             Self::Demo(args) => demo::run(&args),
+            #[cfg(feature = "kubernetes")]
+            Self::Fleet(command) => fleet::run(command),
+            Self::Advise(args) => advise::run(&args),
             Self::Simulate(args) => simulate::run(*args),
             Self::Backtest(args) => backtest::run(&args),
             Self::Embed(args) => embed::run(&args),
@@ -225,6 +237,7 @@ mod tests {
         let command = Args::command();
         let others = [
             "simulate",
+            "advise",
             "demo",
             "backtest",
             "catalog",

@@ -14,7 +14,7 @@ use simulator::{
 
 use super::log::{LoadedLog, LogArgs, set, warm_up, warn_untrained};
 use super::output::{OutputFormat, Overwrite};
-use super::{output, progress, wrong_usage};
+use super::{input, output, progress, wrong_usage};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -182,10 +182,7 @@ fn failure_share(text: &str) -> Result<f64, String> {
 }
 
 fn share(text: &str) -> Result<f64, String> {
-    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
-    let parsed: Option<f64> = number.parse().ok();
-    parsed
-        .map(|number| number / unit)
+    input::share(text)
         .filter(|share| (0.0..=1.0).contains(share))
         .ok_or_else(|| "expected a share from 0% to 100%, such as 2% or 0.02".into())
 }

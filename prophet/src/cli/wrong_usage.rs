@@ -7,7 +7,7 @@ use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// The commands that only a build with the feature `kubernetes` has.
-pub(super) const CLUSTER_COMMANDS: [&str; 10] = [
+pub(super) const CLUSTER_COMMANDS: [&str; 11] = [
     "run",
     "plan",
     "explain",
@@ -18,6 +18,7 @@ pub(super) const CLUSTER_COMMANDS: [&str; 10] = [
     "crd",
     "health",
     "history",
+    "fleet",
 ];
 
 /// The command of `prophet trace` that only such a build has.

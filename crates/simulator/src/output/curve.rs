@@ -2,6 +2,7 @@
 
 use super::two_line_header::{TwoLineHeader, cell};
 use crate::compare::{Comparison, PolicyResult};
+use crate::hull::next_on_hull;
 
 /// Returns the policies on the curve as a table: from the autoscaler alone to the policy with the
 /// least waiting, each with the dollars for a pending pod-hour that it removes beyond the row
@@ -29,19 +30,15 @@ pub(super) fn table(comparison: &Comparison) -> Option<TwoLineHeader<3>> {
 
 /// Returns the policy after `at` on the curve, with the dollars for each pending pod-hour less.
 fn next<'a>(comparison: &'a Comparison, at: &PolicyResult) -> Option<(f64, &'a PolicyResult)> {
-    let (hours, dollars) = (at.figures.weighted_pod_hours, at.figures.bill.nodes());
-    let price = |policy: &'a PolicyResult| {
-        let removed = hours - policy.figures.weighted_pod_hours;
-        let price = (policy.figures.bill.nodes() - dollars) / removed;
-        (removed > 0.0 && price.is_finite() && !policy.named_policy.knows_the_future())
-            .then_some((price, policy))
-    };
-    let policies = comparison.policies.iter().filter_map(price);
-    policies.min_by(|(a, one), (b, other)| {
-        let less_waiting =
-            || one.figures.weighted_pod_hours.total_cmp(&other.figures.weighted_pod_hours);
-        a.total_cmp(b).then_with(less_waiting)
-    })
+    let point =
+        |policy: &PolicyResult| (policy.figures.weighted_pod_hours, policy.figures.bill.nodes());
+    let policies: Vec<&PolicyResult> = comparison
+        .policies
+        .iter()
+        .filter(|policy| !policy.named_policy.knows_the_future())
+        .collect();
+    let next = next_on_hull(policies.iter().map(|policy| point(policy)), point(at));
+    next.map(|(price, next)| (price, policies[next]))
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub(super) use self::window::{check_span, check_units, covered, warm_up};
 use self::window::{date_time, load, time_point, window};
 use super::{input, wrong_usage};
 
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub(super) struct LogArgs {
     /// The job log, gzipped or plain, such as kubectl's JSON, sacct, SWF or Prophet's own table;
@@ -72,6 +72,9 @@ pub(super) struct LogArgs {
     #[cfg(feature = "kubernetes")]
     #[arg(skip)]
     policy_file: Option<PathBuf>,
+    /// The longest time before the evaluated time that is replayed, in seconds; no limit if `None`
+    #[arg(skip)]
+    warm_up_max: Option<i64>,
     /// Skip bad lines of the log, and report their number
     #[arg(long)]
     lenient: bool,
@@ -163,6 +166,28 @@ impl LogArgs {
     #[cfg(feature = "kubernetes")]
     pub(super) fn with_policy_file(self, policy_file: Option<PathBuf>) -> Self {
         Self { policy_file, ..self }
+    }
+
+    /// The options of a run that were combined before.
+    #[cfg(feature = "kubernetes")]
+    pub(super) fn of(run: &SimulationSettings) -> Self {
+        Self { data: run.data.clone(), ..Self::default() }
+    }
+
+    /// The options with a limit on the time before the evaluated time that is replayed.
+    #[cfg(feature = "kubernetes")]
+    pub(super) fn warmed_up_for(self, seconds: i64) -> Self {
+        Self { warm_up_max: Some(seconds), ..self }
+    }
+
+    /// The options of a run, with those that its history has: buckets, launch latency and objective.
+    #[cfg(feature = "kubernetes")]
+    pub(super) fn settings_over(
+        &self,
+        mut run: SimulationSettings,
+    ) -> anyhow::Result<SimulationSettings> {
+        self.recorded.take_over(&mut run, self.with_usage)?;
+        Ok(run)
     }
 
     /// The options of the settings file, overridden by the options of the command line. `more` sets
@@ -270,7 +295,8 @@ impl LogArgs {
         let window = window(&settings, &trace)?;
         // Runs end at most this long after the window, so later jobs have no effect.
         let end = window.1.saturating_add(WAIT_SECONDS_MAX);
-        trace.jobs.retain(|job| job.submit < end);
+        let begin = self.warm_up_max.map_or(i64::MIN, |most| window.0.saturating_sub(most));
+        trace.jobs.retain(|job| (begin..end).contains(&job.submit));
         check_span(&trace, Some(window), settings.tick)?;
         settings.types_are_chosen = settings.catalog.is_none();
         let file = settings.catalog.get_or_insert_with(|| default_types(&trace.jobs));

@@ -1,0 +1,65 @@
+//! `prophet fleet report`: joins the results that are there to an advice for each cluster.
+
+use std::path::PathBuf;
+
+use fleet::{FleetAdvice, page};
+use history::Place;
+
+use super::{PlannedArgs, result};
+use crate::cli::advise::GoalArgs;
+use crate::cli::output::{OutputFormat, Overwrite};
+use crate::cli::{output, runtime};
+
+const EXAMPLES: &str = "\
+Examples:
+  prophet fleet report --plan plan.json --results results/
+  prophet fleet report --plan plan.json --results s3://logs/results --out page/
+  prophet fleet report --plan plan.json --results results/ --bill-at-most 105%
+
+A window counts once all its shards are complete, so the report is right while shards are still running.";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::cli) struct Args {
+    #[command(flatten)]
+    planned: PlannedArgs,
+    #[command(flatten)]
+    goal: GoalArgs,
+    /// Also write fleet.json, report.html and the recommended policies as policies/CLUSTER.yaml here
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
+    /// How to print the result
+    #[arg(long, short, default_value = "table")]
+    output: OutputFormat,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let plan = args.planned.plan()?;
+    let staged = output::stage(args.out.as_deref(), "report.html", &args.overwrite)?;
+    let (runtime, results) = (runtime::of_this_thread()?, &args.planned.results);
+    let place = Place::existing(results)?;
+    let mut found = Vec::new();
+    for number in 0..plan.shards.len() {
+        found.push(runtime.block_on(result(&place, results, &plan, number))?);
+    }
+    let advice = FleetAdvice::new(&plan, &found, args.goal.goal())?;
+    let document = report::versioned(serde_json::to_value(&advice)?);
+    if let Some(staged) = staged {
+        staged.write("fleet.json", |to| Ok(serde_json::to_writer_pretty(to, &document)?))?;
+        staged.write("report.html", |to| to.write_all(page(&advice, &plan).as_bytes()))?;
+        for cluster in &advice.clusters {
+            let policy = cluster.advice.as_ref().and_then(|advice| advice.policy.as_ref());
+            let Some(policy) = policy else { continue };
+            let text = base::input::to_yaml(policy)? + "\n";
+            let name = cluster.name.replace(['/', '\\'], "-");
+            staged.write(&format!("policies/{name}.yaml"), |to| to.write_all(text.as_bytes()))?;
+        }
+        eprintln!("wrote {}", staged.finish()?.join("report.html").display());
+    }
+    match args.output {
+        OutputFormat::Table => output::print(&advice.text()),
+        format => output::print_document(format, &document),
+    }
+}
