@@ -1,6 +1,8 @@
 //! AWS on loopback: moto emulates the Auto Scaling, EC2 and EKS APIs. An emulator starts without
 //! groups.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -56,6 +58,23 @@ impl Moto {
         moto.ec2().describe_availability_zones().send().await?;
         moto.autoscaling().describe_auto_scaling_groups().send().await?;
         Ok(moto)
+    }
+
+    /// Creates an S3 bucket with one plain HTTP request.
+    ///
+    /// # Errors
+    /// The emulator does not create it.
+    pub fn make_bucket(&self, name: &str) -> Result<()> {
+        let host = self.endpoint.trim_start_matches("http://");
+        let mut connection = TcpStream::connect(host)?;
+        let request = format!(
+            "PUT /{name} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+        connection.write_all(request.as_bytes())?;
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer)?;
+        ensure!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        Ok(())
     }
 
     /// The URL of the emulator, for `AWS_ENDPOINT_URL`.

@@ -1,9 +1,6 @@
 //! The history in an emulated S3.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
-
 use chrono::{DateTime, TimeDelta, Utc};
 use history::{Appended, BucketLine, HistoryError, Journal, Line, Place};
 use tests::moto::Moto;
@@ -19,19 +16,6 @@ fn time(minutes: i64) -> DateTime<Utc> {
 fn line(minutes: i64, demand: u64) -> Line {
     let bucket = BucketLine { demand, demand_max: demand, ..BucketLine::default() };
     testkit::line(time(minutes), POLICY, [("m5.large", bucket)])
-}
-
-/// Creates an S3 bucket with one plain HTTP request.
-fn make_bucket(moto: &Moto, name: &str) {
-    let host = moto.endpoint().trim_start_matches("http://");
-    let mut connection = TcpStream::connect(host).unwrap();
-    let request = format!(
-        "PUT /{name} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    );
-    connection.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
 fn place(moto: &Moto, address: &str) -> Place {
@@ -52,7 +36,7 @@ async fn replayed(journal: &Journal) -> Vec<Line> {
 #[tokio::test]
 async fn acknowledged_lines_survive_restarts_and_compaction() {
     let moto = Moto::start().await.unwrap();
-    make_bucket(&moto, "logs");
+    moto.make_bucket("logs").unwrap();
     let address = "s3://logs/prophet/production";
     let ticks: Vec<Line> = (0..130).map(|minute| line(minute, 1)).collect();
     // A new journal after every 50 lines stands for a restart: no line is buffered in memory.
@@ -86,7 +70,7 @@ async fn acknowledged_lines_survive_restarts_and_compaction() {
 #[tokio::test]
 async fn a_second_writer_overwrites_nothing() {
     let moto = Moto::start().await.unwrap();
-    make_bucket(&moto, "logs");
+    moto.make_bucket("logs").unwrap();
     let mut one = Journal::open(place(&moto, "s3://logs"), POLICY).await.unwrap();
     let mut two = Journal::open(place(&moto, "s3://logs"), POLICY).await.unwrap();
     assert_eq!(one.append(&line(0, 1)).await.unwrap(), WRITTEN);
@@ -105,7 +89,7 @@ async fn a_missing_or_unreachable_bucket_is_an_error() {
         panic!("there is no bucket")
     };
     assert_eq!(file, format!("s3://none/x/policy={POLICY}"));
-    make_bucket(&moto, "logs");
+    moto.make_bucket("logs").unwrap();
     let mut journal = Journal::open(place(&moto, "s3://logs"), POLICY).await.unwrap();
     assert_eq!(journal.append(&line(0, 1)).await.unwrap(), WRITTEN);
     moto.process().kill();
@@ -118,7 +102,7 @@ async fn a_missing_or_unreachable_bucket_is_an_error() {
 #[tokio::test]
 async fn a_published_model_is_fetched_by_its_address() {
     let moto = Moto::start().await.unwrap();
-    make_bucket(&moto, "models");
+    moto.make_bucket("models").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("own.onnx");
     let fetch = || {

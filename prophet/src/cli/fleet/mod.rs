@@ -11,20 +11,17 @@ mod plan;
 mod report;
 mod run;
 
-use std::path::PathBuf;
-
 use anyhow::Context as _;
 use fleet::{Plan, Shard, ShardResult};
 use history::Place;
 
-use super::input;
-
 const EXAMPLES: &str = "\
 Examples:
-  prophet fleet plan berlin.csv.gz tokyo=jobs.swf s3://logs/prophet --out plan.json
-  prophet fleet run --plan plan.json --results results/       all shards, on this machine
-  prophet fleet run --plan plan.json --results s3://logs/results --shard 7
-  prophet fleet report --plan plan.json --results results/ --out page/
+  prophet fleet plan berlin.csv.gz tokyo=jobs.swf --results results/
+  prophet fleet run --results results/                        all shards, on this machine
+  prophet fleet report --results results/ --out page/
+  prophet fleet plan s3://logs/prophet --results s3://logs/fleet --windows 7d
+  prophet fleet run --results s3://logs/fleet --shard 7       one shard of them
 
 docs/fleet.md has the Job of Kubernetes that runs the shards on many machines.";
 
@@ -39,16 +36,19 @@ pub(super) enum Command {
     Report(report::Args),
 }
 
-/// The plan and the place of its results.
+/// The place of the plan and of the results.
 #[derive(clap::Args)]
-struct PlannedArgs {
-    /// The plan that prophet fleet plan wrote
-    #[arg(long, value_name = "FILE")]
-    plan: PathBuf,
-    /// The place of the results: a folder, or `s3://BUCKET/PREFIX`
+struct PlaceArgs {
+    /// The place of the plan and of the results: a folder, or `s3://BUCKET/PREFIX`
     #[arg(long, value_name = "PLACE")]
     results: String,
 }
+
+/// The name of the plan in the place of the results.
+const PLAN: &str = "plan.json";
+
+/// The most bytes of a plan: 256 MiB.
+const PLAN_BYTES_MAX: u64 = 256 << 20;
 
 pub(super) fn run(command: Command) -> anyhow::Result<()> {
     match command {
@@ -58,37 +58,56 @@ pub(super) fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-impl PlannedArgs {
-    /// Reads the plan.
-    fn plan(&self) -> anyhow::Result<Plan> {
-        let file = self.plan.display().to_string();
-        let plan: Plan = base::input::parse(&input::text(&self.plan)?, &file)?;
+impl PlaceArgs {
+    /// The name of a file of the place in messages.
+    fn file(&self, name: &str) -> String {
+        format!("{}/{name}", self.results.trim_end_matches('/'))
+    }
+
+    /// Reads the plan. `None` if there is none.
+    async fn plan_in(&self, place: &Place) -> anyhow::Result<Option<Plan>> {
+        let file = self.file(PLAN);
+        let bytes = place.file(PLAN, PLAN_BYTES_MAX).await.with_context(|| file.clone())?;
+        let Some(bytes) = bytes else { return Ok(None) };
+        let text = String::from_utf8(bytes).with_context(|| file.clone())?;
+        let plan: Plan = base::input::parse(&text, &file)?;
         plan.check().context(file)?;
-        Ok(plan)
+        Ok(Some(plan))
+    }
+
+    /// Reads the plan.
+    async fn plan(&self, place: &Place) -> anyhow::Result<Plan> {
+        let plan = self.plan_in(place).await?;
+        plan.with_context(|| {
+            format!("{}: there is no plan: prophet fleet plan writes one", self.file(PLAN))
+        })
+    }
+
+    /// Reads the result of a shard. `None` if it is not there.
+    ///
+    /// # Errors
+    /// It cannot be read, or is the result of another plan.
+    async fn result(
+        &self,
+        place: &Place,
+        plan: &Plan,
+        number: usize,
+    ) -> anyhow::Result<Option<ShardResult>> {
+        let name = Shard::file_name(number);
+        let file = || self.file(&name);
+        let Some(bytes) = place.file(&name, RESULT_BYTES_MAX).await.with_context(file)? else {
+            return Ok(None);
+        };
+        let part = plan.part(&plan.shards[number])?;
+        let read = ShardResult::read(bytes, &part).with_context(file)?;
+        read.map(Some).with_context(|| {
+            format!(
+                "{}: it is the result of another plan: remove it, or name another place",
+                file()
+            )
+        })
     }
 }
 
 /// The most bytes of a result: 1 GiB.
 const RESULT_BYTES_MAX: u64 = 1 << 30;
-
-/// Reads the result of a shard. `None` if it is not there.
-///
-/// # Errors
-/// It cannot be read, or is the result of another plan.
-async fn result(
-    place: &Place,
-    results: &str,
-    plan: &Plan,
-    number: usize,
-) -> anyhow::Result<Option<ShardResult>> {
-    let name = Shard::file_name(number);
-    let file = || format!("{}/{name}", results.trim_end_matches('/'));
-    let Some(bytes) = place.file(&name, RESULT_BYTES_MAX).await.with_context(file)? else {
-        return Ok(None);
-    };
-    let part = plan.part(&plan.shards[number])?;
-    let read = ShardResult::read(bytes, &part).with_context(file)?;
-    read.map(Some).with_context(|| {
-        format!("{}: it is the result of another plan: name another place of results", file())
-    })
-}

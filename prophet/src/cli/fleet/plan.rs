@@ -1,24 +1,25 @@
 //! `prophet fleet plan`: reads job logs and histories, and writes the shards of their replays.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use base::span::Span;
 use clap::value_parser;
 use fleet::{Cluster, Plan, Shares};
 use history::Place;
 use simulator::{REPLAYS_MAX, SimulationSettings};
 
+use super::{PLAN, PlaceArgs};
 use crate::cli::advise::Compared;
 use crate::cli::log::{LoadedLog, LogArgs, set, warm_up};
-use crate::cli::{output, runtime, wrong_usage};
+use crate::cli::{runtime, wrong_usage};
 
 const EXAMPLES: &str = "\
 Examples:
-  prophet fleet plan berlin.csv.gz tokyo=jobs.swf --out plan.json
-  prophet fleet plan s3://logs/prophet --out plan.json        the histories of all clusters in it
-  prophet fleet plan a.csv b.csv --windows 7d --replays 10 --replays-per-shard 5 --out plan.json
-  prophet fleet plan a.csv --policies ensemble,constant:2,burst:10m:4 --out plan.json
+  prophet fleet plan berlin.csv.gz tokyo=jobs.swf --results results/
+  prophet fleet plan s3://logs/prophet --results s3://logs/fleet   the histories of all clusters in it
+  prophet fleet plan a.csv b.csv --windows 7d --replays 10 --replays-per-shard 5 --results results/
+  prophet fleet plan a.csv --policies ensemble,constant:2,burst:10m:4 --results results/
 
 A source is a job log, or the place of histories that prophet run recorded: a folder, or s3://BUCKET/PREFIX, with policy=NAME
 folders in it, or with cluster=NAME folders that have them. A shard has some settings and replays of one window of a cluster.";
@@ -48,9 +49,11 @@ pub(in crate::cli) struct Args {
     /// The most replays of a shard [default: all]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     replays_per_shard: Option<u32>,
-    /// Write the plan to this file [default: standard output]
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// Replace another plan in the place; its results must be removed first
+    #[arg(long)]
+    force: bool,
 }
 
 /// A log or a history.
@@ -93,18 +96,27 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         replays: most(args.replays_per_shard),
     };
     let plan = Plan::new(clusters, &windows, shares)?;
-    output::write_to(args.out.as_deref(), |to| {
-        serde_json::to_writer_pretty(&mut *to, &plan)?;
-        writeln!(to)
-    })?;
-    if let Some(out) = &args.out {
-        eprintln!(
-            "wrote {}: {} shards of {} clusters, numbered from 0",
-            out.display(),
-            plan.shards.len(),
-            plan.clusters.len()
-        );
-    }
+    write(args, &plan)?;
+    eprintln!(
+        "wrote {}: {} shards of {} clusters, numbered from 0",
+        args.place.file(PLAN),
+        plan.shards.len(),
+        plan.clusters.len()
+    );
+    Ok(())
+}
+
+/// Writes the plan, unless the place has another one.
+fn write(args: &Args, plan: &Plan) -> anyhow::Result<()> {
+    let (runtime, place) = (runtime::of_this_thread()?, Place::open(&args.place.results)?);
+    let known = if args.force { None } else { runtime.block_on(args.place.plan_in(&place))? };
+    ensure!(
+        known.is_none_or(|known| known == *plan),
+        "{}: there is another plan: name another place, or replace it with --force",
+        args.place.file(PLAN)
+    );
+    let text = serde_json::to_string_pretty(plan)? + "\n";
+    runtime.block_on(place.put_file(PLAN, text.into()))?;
     Ok(())
 }
 

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use fleet::{FleetAdvice, page};
 use history::Place;
 
-use super::{PlannedArgs, result};
+use super::PlaceArgs;
 use crate::cli::advise::GoalArgs;
 use crate::cli::output::{OutputFormat, Overwrite};
 use crate::cli::{output, runtime};
 
 const EXAMPLES: &str = "\
 Examples:
-  prophet fleet report --plan plan.json --results results/
-  prophet fleet report --plan plan.json --results s3://logs/results --out page/
-  prophet fleet report --plan plan.json --results results/ --bill-at-most 105%
+  prophet fleet report --results results/
+  prophet fleet report --results s3://logs/fleet --out page/
+  prophet fleet report --results results/ --bill-at-most 105%
 
 A window counts once all its shards are complete, so the report is right while shards are still running.";
 
@@ -22,7 +22,7 @@ A window counts once all its shards are complete, so the report is right while s
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Args {
     #[command(flatten)]
-    planned: PlannedArgs,
+    place: PlaceArgs,
     #[command(flatten)]
     goal: GoalArgs,
     /// Also write fleet.json, report.html and the recommended policies as policies/CLUSTER.yaml here
@@ -36,13 +36,12 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let plan = args.planned.plan()?;
+    let (runtime, place) = (runtime::of_this_thread()?, Place::existing(&args.place.results)?);
+    let plan = runtime.block_on(args.place.plan(&place))?;
     let staged = output::stage(args.out.as_deref(), "report.html", &args.overwrite)?;
-    let (runtime, results) = (runtime::of_this_thread()?, &args.planned.results);
-    let place = Place::existing(results)?;
     let mut found = Vec::new();
     for number in 0..plan.shards.len() {
-        found.push(runtime.block_on(result(&place, results, &plan, number))?);
+        found.push(runtime.block_on(args.place.result(&place, &plan, number))?);
     }
     let advice = FleetAdvice::new(&plan, &found, args.goal.goal())?;
     let document = report::versioned(serde_json::to_value(&advice)?);

@@ -10,15 +10,15 @@ use fleet::{Cluster, Plan, Row, Shard, ShardResult};
 use history::Place;
 use simulator::{Candidate, runs};
 
-use super::{PlannedArgs, result};
+use super::PlaceArgs;
 use crate::cli::log::{LoadedLog, LogArgs};
 use crate::cli::{progress, runtime};
 
 const EXAMPLES: &str = "\
 Examples:
-  prophet fleet run --plan plan.json --results results/                  all shards, on this machine
-  prophet fleet run --plan plan.json --results s3://logs/results --shard 7
-  JOB_COMPLETION_INDEX=7 prophet fleet run --plan plan.json --results s3://logs/results
+  prophet fleet run --results results/                       all shards, on this machine
+  prophet fleet run --results s3://logs/fleet --shard 7
+  JOB_COMPLETION_INDEX=7 prophet fleet run --results s3://logs/fleet
 
 A shard whose result is there is not run again. A result appears when it is complete, so a run can be stopped at any time.";
 
@@ -26,7 +26,7 @@ A shard whose result is there is not run again. A result appears when it is comp
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Args {
     #[command(flatten)]
-    planned: PlannedArgs,
+    place: PlaceArgs,
     /// The numbers of the shards, from 0; an Indexed Job of Kubernetes sets the variable [default:
     /// all]
     #[arg(long, value_name = "N,M", value_delimiter = ',', env = "JOB_COMPLETION_INDEX")]
@@ -34,16 +34,15 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let plan = args.planned.plan()?;
+    let (runtime, place) = (runtime::of_this_thread()?, Place::existing(&args.place.results)?);
+    let plan = runtime.block_on(args.place.plan(&place))?;
     let all = plan.shards.len();
     for number in &args.shard {
         ensure!(*number < all, "shard {number}: the plan has {all} shards, numbered from 0");
     }
     let numbers = if args.shard.is_empty() { (0..all).collect() } else { args.shard.clone() };
-    let (runtime, results) = (runtime::of_this_thread()?, &args.planned.results);
-    let place = Place::open(results)?;
     for number in numbers {
-        let found = runtime.block_on(result(&place, results, &plan, number))?;
+        let found = runtime.block_on(args.place.result(&place, &plan, number))?;
         if found.is_some() {
             eprintln!("shard {number}: complete, and not run again");
             continue;

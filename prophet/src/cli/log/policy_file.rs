@@ -88,3 +88,51 @@ fn unknown(written: &Value, read: &Value) -> Option<String> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use advice::Setting;
+    use placeholders::Objective;
+
+    use super::*;
+
+    /// The policy that `prophet advise` writes for a setting decides as the setting.
+    #[test]
+    fn a_policy_of_an_advised_setting_is_the_setting() {
+        let run = SimulationSettings::default();
+        for name in ["ensemble", "ensemble:0.9", "constant:4", "burst:10m:4", "burst:5m", "state"] {
+            let setting = Setting::of(name.parse().unwrap());
+            let policy = setting.policy_of_cluster(&run).unwrap();
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            write!(file, "{}", base::input::to_yaml(&policy).unwrap()).unwrap();
+            let mut settings = SimulationSettings::default();
+            apply(file.path(), &mut settings).unwrap();
+            let (policy, objective) = (settings.policies[1], settings.policy.objective);
+            match name {
+                "ensemble" | "state" => {
+                    assert_eq!((policy, objective), (setting.policy, run.policy.objective));
+                }
+                "ensemble:0.9" => {
+                    assert_eq!(
+                        (policy, objective),
+                        (NamedPolicy::DEFAULT, Objective::Quantile(0.9))
+                    );
+                }
+                "constant:4" => {
+                    let ladder = serde_json::to_value(&settings.ladder).unwrap();
+                    let steps = serde_json::json!([[0, 4]]);
+                    assert_eq!((policy, &ladder["nodesToReplicas"]), (NamedPolicy::Ladder, &steps));
+                }
+                _ => {
+                    let expression = serde_json::to_value(&settings.expression).unwrap();
+                    let text = expression.as_str().unwrap();
+                    let half = text.contains("newNodes(") && text.contains(") / 2");
+                    assert!(policy == NamedPolicy::EXPRESSION && half, "{text}");
+                    assert_eq!(text.starts_with("min("), name.ends_with(":4"), "{text}");
+                }
+            }
+        }
+    }
+}
