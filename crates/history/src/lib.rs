@@ -7,8 +7,8 @@
 //! place.rs      the location: a folder, or a prefix in an S3 bucket
 //! journal.rs    appends lines (file.rs: to a file, atomically; removes a torn last line)
 //! replay.rs     reads lines, oldest first (raw.rs: splits bytes into lines)
-//! archive.rs    converts closed days to Parquet (columns.rs: lines as rows; parquet_columns.rs: any
-//!               columns)
+//! archive.rs    converts closed days to Parquet (columns.rs: lines as rows)
+//! parquet_columns.rs  the columns of a Parquet file, as vectors of values
 //! fault.rs      errors, which stop, and faults, which are skipped and reported
 //! ```
 

@@ -102,7 +102,7 @@ enum Command {
     Cluster(cluster::Command),
     /// Replay a job log under several policies, and report waiting times and costs.
     Simulate(Box<simulate::Args>),
-    /// Choose the setting that pays off by a job log or a recorded history, and check it on later days.
+    /// Choose the setting that pays off by a job log or a history, and check it on later days.
     Advise(Box<advise::Args>),
     /// Replay the logs of many clusters in shards, and report where Prophet pays off.
     #[cfg(feature = "kubernetes")]

@@ -9,7 +9,7 @@ use fleet::{Cluster, Plan, Shares};
 use history::Place;
 use simulator::{REPLAYS_MAX, SimulationSettings};
 
-use super::{PLAN, PlaceArgs};
+use super::place::{PLAN, PlaceArgs};
 use crate::cli::advise::Compared;
 use crate::cli::log::{LoadedLog, LogArgs, set, warm_up};
 use crate::cli::{runtime, wrong_usage};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use fleet::{FleetAdvice, page};
 use history::Place;
 
-use super::PlaceArgs;
+use super::place::PlaceArgs;
 use crate::cli::advise::GoalArgs;
 use crate::cli::output::{OutputFormat, Overwrite};
 use crate::cli::{output, runtime};
@@ -25,7 +25,8 @@ pub(in crate::cli) struct Args {
     place: PlaceArgs,
     #[command(flatten)]
     goal: GoalArgs,
-    /// Also write fleet.json, report.html and the recommended policies as policies/CLUSTER.yaml here
+    /// Also write fleet.json, report.html and the recommended policies, as policies/CLUSTER.yaml,
+    /// here
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]

@@ -10,7 +10,7 @@ use fleet::{Cluster, Plan, Row, Shard, ShardResult};
 use history::Place;
 use simulator::{Candidate, runs};
 
-use super::PlaceArgs;
+use super::place::PlaceArgs;
 use crate::cli::log::{LoadedLog, LogArgs};
 use crate::cli::{progress, runtime};
 

@@ -180,7 +180,8 @@ impl LogArgs {
         Self { warm_up_max: Some(seconds), ..self }
     }
 
-    /// The options of a run, with those that its history has: buckets, launch latency and objective.
+    /// The options of a run, with those that its history has: buckets, launch latency and
+    /// objective.
     #[cfg(feature = "kubernetes")]
     pub(super) fn settings_over(
         &self,

@@ -123,7 +123,10 @@ mod tests {
                 "constant:4" => {
                     let ladder = serde_json::to_value(&settings.ladder).unwrap();
                     let steps = serde_json::json!([[0, 4]]);
-                    assert_eq!((policy, &ladder["nodesToReplicas"]), (NamedPolicy::Ladder, &steps));
+                    assert_eq!(
+                        (policy.to_string(), &ladder["nodesToReplicas"]),
+                        ("ladder".into(), &steps)
+                    );
                 }
                 _ => {
                     let expression = serde_json::to_value(&settings.expression).unwrap();
