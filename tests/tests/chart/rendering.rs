@@ -10,6 +10,9 @@ use tests::installed::workload;
 /// A CronJob that retrains the model in S3.
 const RETRAINING: &str = r#"retraining.enabled=true model="s3://b/own.onnx" history.s3="s3://b/p""#;
 
+/// A Job that runs twenty shards. Its name ends with a part of the hash of its values.
+const FLEET: &str = r#"fleet.enabled=true fleet.results="s3://b/fleet" fleet.shards=20"#;
+
 /// A CronJob that retrains the model on a volume.
 const ON_VOLUMES: &str = r#"retraining.enabled=true model="/models/own.onnx" history.persistentVolumeClaim="efs" extraVolumes=[{"name":"published","persistentVolumeClaim":{"claimName":"own"}}] extraVolumeMounts=[{"name":"published","mountPath":"/models"}]"#;
 
@@ -154,6 +157,13 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (r#"extraVolumes=[{"name":"models","image":{"reference":"r:1"}}] extraVolumeMounts=[{"name":"models","mountPath":"/models","readOnly":true}]"#, "StatefulSet prophet", "@/volumeMounts", r#"has {"name":"models","mountPath":"/models","readOnly":true}"#),
     (r#"extraVolumes=[{"name":"models","image":{"reference":"r:1"}}]"#, "StatefulSet prophet", "/spec/template/spec/volumes", r#"[{"name":"models","image":{"reference":"r:1"}}]"#),
     // Retraining.
+    ("", "Job prophet-fleet-8cee0fa4", "", "-"),
+    (FLEET, "Job prophet-fleet-8cee0fa4", "/spec/completionMode", r#""Indexed""#),
+    (FLEET, "Job prophet-fleet-8cee0fa4", "/spec/completions", "20"),
+    (FLEET, "Job prophet-fleet-8cee0fa4", "/spec/backoffLimitPerIndex", "3"),
+    (FLEET, "Job prophet-fleet-8cee0fa4", "/spec/podFailurePolicy/rules/0", r#"{"action":"Ignore","onPodConditions":[{"type":"DisruptionTarget"}]}"#),
+    (FLEET, "Job prophet-fleet-8cee0fa4", "/spec/template/spec/containers/0/args", r#"["fleet","run","--results=s3://b/fleet"]"#),
+    (FLEET, "Job prophet-fleet-8cee0fa4", "/spec/template/spec/automountServiceAccountToken", "false"),
     ("", "CronJob prophet-retraining", "", "-"),
     (RETRAINING, "CronJob prophet-retraining", "/spec/schedule", r#""17 3 * * 0""#),
     (RETRAINING, "CronJob prophet-retraining", "/spec/concurrencyPolicy", r#""Forbid""#),
@@ -352,7 +362,9 @@ fn the_names_of_objects_contain_the_name_of_the_chart_and_are_short_enough() {
     ] {
         let chart = helm::chart();
         let retraining = RETRAINING.split_whitespace();
-        let all = retraining.chain(["networkPolicy.enabled=true", "serviceMonitor.enabled=true"]);
+        let others = FLEET.split_whitespace();
+        let others = others.chain(["networkPolicy.enabled=true", "serviceMonitor.enabled=true"]);
+        let all = retraining.chain(others);
         let mut arguments = vec!["template", release, chart.to_str().unwrap()];
         arguments.extend(all.flat_map(|value| ["--set-json", value]));
         let objects = helm::offline(&arguments).unwrap();
@@ -362,8 +374,9 @@ fn the_names_of_objects_contain_the_name_of_the_chart_and_are_short_enough() {
             of_kind.map(|object| object["metadata"]["name"].as_str().unwrap()).collect::<Vec<_>>()
         };
         assert_eq!(names("Deployment"), [name]);
-        let removal = names("Job")[0];
-        assert!(removal.ends_with("-remove-placeholders"), "{removal}");
+        let jobs = names("Job");
+        assert!(jobs.iter().any(|name| name.ends_with("-remove-placeholders")), "{jobs:?}");
+        assert!(jobs.iter().any(|name| name.contains("-fleet-")), "{jobs:?}");
         for object in objects.iter().filter(|object| object["kind"] != "CustomResourceDefinition") {
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
             let most = match object["kind"].as_str().unwrap_or_default() {
