@@ -8,7 +8,7 @@ use std::process::Command;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use history::{BucketLine, EndedLaunch, FinishedPods, Journal, LaunchEnd, Line, Offered, Place};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use tests::{built, run};
 
@@ -242,6 +242,48 @@ async fn duckdb_reads_the_open_day_and_an_export() {
     let sums = "import duckdb\nprint(duckdb.sql(\"SELECT count(*), sum(demand), sum(json_array_length(launches)) FROM 'history.parquet'\").fetchall())";
     let demand: u64 = (0..60).map(|hours| 3 * (hours % 24)).sum();
     assert_eq!(python(folder.path(), sums).trim(), format!("[(120, {demand}, 2)]"));
+}
+
+/// Every query of docs/queries.md has rows for a history of two closed days, and those whose
+/// answers are known have them.
+#[tokio::test]
+async fn the_queries_of_the_book_answer_their_questions() {
+    let (folder, _) = history().await;
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/queries.md");
+    let page = fs::read_to_string(page).unwrap();
+    let blocks: Vec<&str> =
+        page.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    // A row as JSON, because Python's times in a zone need a package.
+    let program = format!(
+        r#"
+import duckdb, json
+blocks = json.loads({:?})
+duckdb.sql(blocks[0])
+for block in blocks[1:]:
+    rows = duckdb.sql("SELECT to_json(r) FROM (" + block.strip().rstrip(";") + ") r").fetchall()
+    print("[" + ",".join(row[0] for row in rows) + "]")
+"#,
+        serde_json::to_string(&blocks).unwrap()
+    );
+    let out = python(folder.path(), &program);
+    let rows: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((blocks.len(), rows.len()), (11, 10));
+    for (rows, block) in rows.iter().zip(&blocks[1..]) {
+        assert!(rows.as_array().is_some_and(|rows| !rows.is_empty()), "no row:\n{block}");
+    }
+    let first = |query: usize, expected: Value| {
+        for (name, value) in expected.as_object().unwrap() {
+            assert_eq!(rows[query][0][name], *value, "{name} of query {query}");
+        }
+    };
+    // Twelve pods a day waited for 90 seconds each.
+    first(0, json!({"day": "2026-07-01", "pods": 12, "waited_percent": 100.0, "pod_hours": 0.3}));
+    // Demand is twice the hour of the day, at $0.80 an hour, for two days.
+    first(3, json!({"bucket": "m5.xlarge", "node_hours": 1_104.0, "dollars": 883.2}));
+    // A launch of 90 seconds ends at noon of each day.
+    first(5, json!({"hour": 11, "launches": 2, "waited_for": 0, "failed": 0}));
+    first(6, json!({"group": "asg-1", "launches": 2, "median_seconds": 90.0, "p95_seconds": 90.0}));
+    first(9, json!({"pods": 24, "median_minutes": 30.0, "longest_hours": 0.5}));
 }
 
 #[tokio::test]
