@@ -230,6 +230,49 @@ fn results_of_another_plan_and_damaged_ones_are_errors_that_name_the_file() {
     assert!(error.contains("plan.json:1: shards"), "{error}");
 }
 
+/// A window without jobs has its days, like any other. A shard whose log is gone fails, and the
+/// others go on.
+#[test]
+fn a_quiet_window_counts_and_a_failed_shard_stops_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = folder.path().join("results").display().to_string();
+    let log = folder.path().join("log.csv").display().to_string();
+    let mut lines = vec!["submit,runtime,pods,cpu_millis".to_owned()];
+    for hour in (0..24 * 8).filter(|hour| !(96..144).contains(hour)) {
+        lines.push(format!("{},1800,{},3500", 3_600 * hour + 60 * (hour % 7), 1 + hour % 3));
+    }
+    fs::write(&log, lines.join("\n")).unwrap();
+    let other = folder.path().join("other.csv").display().to_string();
+    fs::copy(&log, &other).unwrap();
+    let options = ["fleet", "plan", &log, &other, "--from", "2d", "--windows", "1d"];
+    let planned = run(&[&options[..], &FEW, &["--results", &results]].concat());
+    assert_eq!(planned.0, 0, "{}", planned.2);
+    fs::write(&other, lines[..99].join("\n")).unwrap();
+    let (code, _, error) = run(&["fleet", "run", "--results", &results]);
+    assert_eq!(code, 1);
+    assert!(error.contains("shard 10: "), "{error}");
+    assert!(error.contains("other.csv: the log has changed since the plan"), "{error}");
+    let report = reported(&results);
+    let first = &report["clusters"][0];
+    assert_eq!((&first["days"], &first["missing"]), (&6.into(), &serde_json::json!([])));
+    assert_ne!(report["clusters"][1]["missing"], serde_json::json!([]));
+}
+
+/// What is refused before anything runs: settings and windows that no run can have.
+#[test]
+fn a_plan_has_whole_days_and_settings_that_a_policy_can_have() {
+    let refused = |more: &[&str], expected: &str| {
+        let plan = ["fleet", "plan", "log.csv", "--results", "results"];
+        let (code, _, error) = run(&[&plan[..], more].concat());
+        assert_eq!(code, 2, "{error}");
+        assert!(error.contains(expected), "{expected} is not in\n{error}");
+    };
+    refused(&["--windows", "36h"], "expected whole days, such as 7d, because days are compared");
+    refused(&["--windows", "0s"], "expected whole days");
+    refused(&["--ticks", "5s"], "expected 10s to 1h");
+    refused(&["--trace", "log.csv"], "logs and histories are sources");
+}
+
 #[tokio::test]
 async fn the_plan_and_the_results_may_be_in_s3() {
     let moto = Moto::start().await.unwrap();

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use simulator::{DAYS_MIN, Ratio, SimulationSettings, next_on_hull};
+use simulator::{DAYS_MIN, NamedPolicy, Ratio, SimulationSettings, next_on_hull};
 
 use super::setting::Setting;
 use super::totals::Totals;
@@ -60,12 +60,15 @@ pub enum Verdict {
     Weak,
     /// The setting did not meet the goal on the days of the check: leave Prophet off.
     NotConfirmed,
+    /// The autoscaler alone is best with another option of its own, also on the days of the check:
+    /// leave Prophet off, and change that option.
+    ChangeAutoscaler,
     /// No setting is better than the autoscaler alone: leave Prophet off.
     LeaveOff,
 }
 
 impl Verdict {
-    /// Whether the chosen setting is recommended.
+    /// Whether Prophet is recommended.
     pub fn is_on(self) -> bool {
         matches!(self, Self::Recommended | Self::Weak)
     }
@@ -150,6 +153,8 @@ impl Advice {
             Verdict::LeaveOff
         } else if !meets(of_check.0, of_check.1, goal) {
             Verdict::NotConfirmed
+        } else if judged[chosen].setting.policy == NamedPolicy::Reactive {
+            Verdict::ChangeAutoscaler
         } else if interval.is_some_and(|(_, high)| high < 0.0) {
             Verdict::Recommended
         } else {
@@ -179,6 +184,14 @@ impl Advice {
     /// The chosen setting.
     pub fn chosen(&self) -> &Judged {
         &self.settings[self.chosen]
+    }
+
+    /// What is recommended: the chosen setting, or the autoscaler alone as it is.
+    pub fn recommended(&self) -> &Judged {
+        match self.verdict {
+            Verdict::Recommended | Verdict::Weak | Verdict::ChangeAutoscaler => self.chosen(),
+            Verdict::NotConfirmed | Verdict::LeaveOff => self.reactive(),
+        }
     }
 }
 
@@ -285,6 +298,17 @@ mod tests {
         check(Goal::WaitingAtMost(0.5), "constant:1", Verdict::Recommended);
         check(Goal::WaitingAtMost(0.3), "ensemble", Verdict::Recommended);
         check(Goal::WaitingAtMost(0.1), "reactive", Verdict::LeaveOff);
+        let mut unneeded = Setting::of(NamedPolicy::Reactive);
+        unneeded.scale_down_unneeded_time = Some("20m".parse().unwrap());
+        let both =
+            [(Setting::of(NamedPolicy::Reactive), days(4.0, 0.0)), (unneeded, days(2.0, 1.0))];
+        let run = SimulationSettings::default();
+        let longer = Advice::new(&both, &run, 10.0, Goal::Cost).unwrap();
+        assert_eq!(longer.verdict, Verdict::ChangeAutoscaler);
+        assert_eq!(
+            (&longer.recommended().name[..], &longer.policy),
+            ("reactive, unneeded 20m", &None)
+        );
         let advice = advice(&all, Goal::Cost);
         assert_eq!((advice.days_chosen_on, advice.days_checked_on), (8, 4));
         assert_eq!((advice.check.extra_cost, advice.check.interval_days), (-0.25, 12));
@@ -308,7 +332,7 @@ mod tests {
         let advice = self::advice(&few, Goal::Cost);
         assert_eq!((advice.verdict, advice.check.interval), (Verdict::Weak, None));
         assert_eq!(advice.policy.unwrap()["spec"]["forecast"]["method"], "ensemble");
-        let two = vec![(Setting::of(simulator::NamedPolicy::Reactive), alone[..2].to_vec())];
+        let two = vec![(Setting::of(NamedPolicy::Reactive), alone[..2].to_vec())];
         assert!(Advice::new(&two, &SimulationSettings::default(), 10.0, Goal::Cost).is_none());
     }
 
@@ -337,7 +361,7 @@ mod tests {
                 .iter()
                 .map(|&(hours, dollars)| Judged {
                     name: String::new(),
-                    setting: Setting::of(simulator::NamedPolicy::Reactive),
+                    setting: Setting::of(NamedPolicy::Reactive),
                     is_for_clusters: true,
                     chosen_on: day(f64::from(hours), f64::from(dollars)),
                     checked_on: Totals::default(),

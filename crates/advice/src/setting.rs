@@ -102,14 +102,27 @@ impl Setting {
                 Objective::WaitRatio(ratio) => json!({"waitRatio": ratio}),
             };
         }
+        let default = placeholders::Policy::default();
+        if run.policy.limits != default.limits {
+            spec["limits"] = without_nulls(&run.policy.limits)?;
+        }
+        if run.policy.behavior != default.behavior {
+            spec["behavior"] = without_nulls(&run.policy.behavior)?;
+        }
+        if !run.tiers.is_empty() {
+            spec["workloads"]["tiers"] = without_nulls(&run.tiers)?;
+        }
         let tick = self.tick.unwrap_or(run.tick);
         if tick != SimulationSettings::default().tick {
             spec["tick"] = tick.to_string().into();
         }
+        // That of the history, if there is one.
+        let of_history = run.data_policy.as_deref().and_then(|policy| policy.split_once('.'));
+        let (namespace, name) = of_history.unwrap_or(("prophet", "batch"));
         Some(json!({
             "apiVersion": "prophet.dev/v1alpha1",
             "kind": "OverprovisioningPolicy",
-            "metadata": {"name": "batch", "namespace": "prophet"},
+            "metadata": {"name": name, "namespace": namespace},
             "spec": spec,
         }))
     }
@@ -137,12 +150,23 @@ impl Setting {
     }
 }
 
+/// A value without the fields that are absent, because the API server drops them.
+fn without_nulls(value: &impl Serialize) -> Option<Value> {
+    let mut value = serde_json::to_value(value).ok()?;
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|_, field| !field.is_null());
+    }
+    Some(value)
+}
+
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.policy.fmt(f)?;
         match self.objective {
-            Some(Objective::WaitRatio(ratio)) => write!(f, ", wait ratio {ratio}")?,
-            Some(Objective::WaitCost(dollars)) => write!(f, ", wait cost ${dollars}")?,
+            Some(Objective::WaitRatio(ratio)) => write!(f, ", wait ratio {}", rounded(ratio))?,
+            Some(Objective::WaitCost(dollars)) => {
+                write!(f, ", wait cost ${}", rounded(dollars))?;
+            }
             Some(Objective::Quantile(share)) => write!(f, ", level {share}")?,
             None => {}
         }
@@ -151,6 +175,11 @@ impl fmt::Display for Setting {
         }
         self.tick.map_or(Ok(()), |tick| write!(f, ", tick {tick}"))
     }
+}
+
+/// A number to four significant digits, because the thirds of prices have many.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
 }
 
 #[cfg(test)]

@@ -53,6 +53,9 @@ impl Advice {
             (Verdict::Weak, _) => {
                 format!("Recommended: {name}, but there are too few days to exclude chance.")
             }
+            (Verdict::ChangeAutoscaler, _) => format!(
+                "Leave Prophet off, and change the autoscaler: {name} was the best setting."
+            ),
             (Verdict::NotConfirmed, _) => format!(
                 "Leave Prophet off: {name} was the best setting on the first {} days, and did not reach the goal on the {} days after them.",
                 self.days_chosen_on, self.days_checked_on
@@ -64,8 +67,11 @@ impl Advice {
                 "Leave Prophet off: no setting waits less than the autoscaler alone for a bill of at most {:.0} % of its bill.",
                 100.0 * multiple
             ),
+            (Verdict::LeaveOff, Goal::WaitingAtMost(share)) if share >= 1.0 => {
+                "Leave Prophet off: no bill is lower than that of the autoscaler alone.".into()
+            }
             (Verdict::LeaveOff, Goal::WaitingAtMost(share)) => format!(
-                "Leave Prophet off: no setting waits at most {:.0} % as long as the autoscaler alone.",
+                "Leave Prophet off: with no setting, pods wait at most {:.0} % as long as with the autoscaler alone.",
                 100.0 * share
             ),
         }
@@ -152,7 +158,7 @@ impl Advice {
             " References are no policies of a cluster, so none of them is chosen."
         };
         format!(
-            "* is the setting that was chosen by the first {} of {} days. Launches and the bill are beside those of the first row. Cost is what a setting adds to the price of waiting, and of nodes while they idle and launch and of warm pools, in % of the price of the first row's waiting: on the days of the choice, and on the days of the check.{references}",
+            "* is the setting that was chosen by the first {} of {} days. Launches and the bill are relative to those of the first row. Cost is what a setting adds to the price of waiting, and of nodes while they idle and launch and of warm pools, in % of the price of the first row's waiting: on the days of the choice, and on the days of the check.{references}",
             self.days_chosen_on,
             self.days_chosen_on + self.days_checked_on,
         )
@@ -230,7 +236,8 @@ least; from $6.67, ensemble.
             "Leave Prophet off: no setting costs less than the autoscaler alone."
         );
         assert!(
-            first(Goal::WaitingAtMost(0.5)).starts_with("Leave Prophet off: no setting waits at")
+            first(Goal::WaitingAtMost(0.5))
+                .starts_with("Leave Prophet off: with no setting, pods wait at")
         );
         assert!(
             first(Goal::BillAtMost(1.1)).starts_with("Leave Prophet off: no setting waits less")

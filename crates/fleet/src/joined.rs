@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use advice::{Advice, Goal, Setting, Totals, Verdict};
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use placeholders::Prices;
 use serde::Serialize;
 
@@ -83,13 +83,8 @@ impl FleetAdvice {
     pub fn totals(&self) -> (Totals, Totals) {
         let advice = || self.clusters.iter().filter_map(|cluster| cluster.advice.as_ref());
         let alone = Totals::sum(advice().map(|advice| &advice.reactive().checked_on));
-        (alone, Totals::sum(advice().map(|advice| &recommended(advice).checked_on)))
+        (alone, Totals::sum(advice().map(|advice| &advice.recommended().checked_on)))
     }
-}
-
-/// What is recommended: the chosen setting, or the autoscaler alone.
-pub(crate) fn recommended(advice: &Advice) -> &advice::Judged {
-    if advice.verdict.is_on() { advice.chosen() } else { advice.reactive() }
 }
 
 impl ClusterAdvice {
@@ -111,6 +106,10 @@ impl ClusterAdvice {
                 missing.push(MissingWindow { from, until });
                 continue;
             };
+            ensure!(
+                complete.iter().all(|result| result.jobs == complete[0].jobs),
+                "the shards of the window from {from} to {until} replayed different jobs, because the log changed: remove their results, and run them again"
+            );
             let rows: Vec<&Row> = complete.iter().flat_map(|result| &result.rows).collect();
             for (at, of_setting) in days.iter_mut().enumerate() {
                 of_setting.extend(by_day(rows.iter().copied().filter(|row| row.setting == at)));
@@ -189,7 +188,6 @@ mod tests {
                 catalog: Some(CatalogFile::of_types(["m5.xlarge"])),
                 ..SimulationSettings::default()
             },
-            first: 0,
             warm_up_seconds: 0,
             settings: Setting::all(&["ensemble".parse().unwrap()], &Varied::default()),
         };
@@ -209,7 +207,7 @@ mod tests {
                 }
             }
         }
-        ShardResult { rows, seconds: 1_800.0 }
+        ShardResult { rows, seconds: 1_800.0, jobs: String::new() }
     }
 
     /// However the runs are shared out, the advice is the same.
@@ -228,6 +226,19 @@ mod tests {
         assert_eq!(whole[0]["days"], 12);
         let parts = advice(Shares { window: Some(6 * DAY), settings: 1, replays: 1 });
         assert_eq!(whole, parts);
+    }
+
+    #[test]
+    fn shards_that_replayed_different_jobs_are_not_joined() {
+        let plan = plan(Shares { window: None, settings: 1, replays: 2 });
+        let mut results: Vec<Option<ShardResult>> =
+            plan.shards.iter().map(|shard| Some(result(shard))).collect();
+        results[1].as_mut().unwrap().jobs = "one more".into();
+        let error = format!("{:#}", FleetAdvice::new(&plan, &results, Goal::Cost).unwrap_err());
+        assert!(
+            error.starts_with("cluster a: the shards of the window from 0 to 1036800"),
+            "{error}"
+        );
     }
 
     #[test]

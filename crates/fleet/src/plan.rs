@@ -1,9 +1,13 @@
 //! The clusters, their settings, and the shards.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
 use advice::Setting;
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
+use base::days::days;
 use serde::{Deserialize, Serialize};
-use simulator::SimulationSettings;
+use simulator::{NamedPolicy, SimulationSettings};
 
 /// What is to be replayed. It is written once, so that each shard can run anywhere.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,8 +29,6 @@ pub struct Cluster {
     pub name: String,
     /// The options of all its runs: its log, instance types and prices.
     pub run: SimulationSettings,
-    /// The time of the first job, in seconds of the log.
-    pub first: i64,
     /// How long before a window the log is replayed, in seconds.
     pub warm_up_seconds: i64,
     /// What is compared, the autoscaler alone first.
@@ -145,23 +147,36 @@ impl Plan {
                 "clusters[{at}].name: there are two clusters {}: name each, as NAME=SOURCE",
                 cluster.name
             );
-            ensure!(
-                cluster.settings.first() == Some(&Setting::of(simulator::NamedPolicy::Reactive)),
-                "clusters[{at}].settings: the first must be the policy reactive"
-            );
+            cluster.check().with_context(|| format!("clusters[{at}]"))?;
         }
+        let many = self.shards.len();
+        ensure!(many <= Self::SHARDS_MAX, "shards: there are more than {}", Self::SHARDS_MAX);
         for (at, shard) in self.shards.iter().enumerate() {
             let cluster = self.cluster(shard).with_context(|| format!("shards[{at}].cluster"))?;
+            shard.check(cluster).with_context(|| format!("shards[{at}]"))?;
+        }
+        for cluster in &self.clusters {
+            self.check_runs(cluster).with_context(|| format!("cluster {}", cluster.name))?;
+        }
+        Ok(())
+    }
+
+    /// Checks that each setting runs in each replay of each window exactly once, and that windows
+    /// do not overlap.
+    fn check_runs(&self, cluster: &Cluster) -> anyhow::Result<()> {
+        let mut windows: BTreeMap<(i64, i64), Vec<&Shard>> = BTreeMap::new();
+        for shard in self.shards.iter().filter(|shard| shard.cluster == cluster.name) {
+            windows.entry((shard.from, shard.until)).or_default().push(shard);
+        }
+        for ((from, until), of_window) in &windows {
             ensure!(
-                shard.settings.iter().all(|setting| *setting < cluster.settings.len()),
-                "shards[{at}].settings: cluster {} has {} settings",
-                cluster.name,
-                cluster.settings.len()
+                cluster.runs_once(of_window),
+                "the shards of the window from {from} to {until} do not have each setting in each replay exactly once"
             );
-            ensure!(
-                shard.from < shard.until && shard.replays.count > 0,
-                "shards[{at}]: the window or the replays are empty"
-            );
+        }
+        let mut bounds = windows.keys().zip(windows.keys().skip(1));
+        if let Some((one, next)) = bounds.find(|(one, next)| one.1 > next.0) {
+            bail!("the windows from {} to {} and from {} overlap", one.0, one.1, next.0);
         }
         Ok(())
     }
@@ -193,7 +208,103 @@ impl Part<'_> {
     }
 }
 
+impl Cluster {
+    /// The most settings.
+    const SETTINGS_MAX: usize = 1_000;
+
+    fn check(&self) -> anyhow::Result<()> {
+        self.run.check().context("run")?;
+        ensure!(
+            self.settings.first() == Some(&Setting::of(NamedPolicy::Reactive)),
+            "settings: the first must be the policy reactive"
+        );
+        let most = Self::SETTINGS_MAX;
+        ensure!(self.settings.len() <= most, "settings: there are more than {most}");
+        for (at, setting) in self.settings.iter().enumerate() {
+            ensure!(
+                setting.policy != NamedPolicy::BestConstant,
+                "settings[{at}].policy: best-constant is found by a search over runs, so it cannot be shared out"
+            );
+            setting
+                .candidate(&self.run)
+                .settings
+                .check()
+                .with_context(|| format!("settings[{at}]"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Cluster {
+    /// Whether these shards have each setting in each replay exactly once.
+    fn runs_once(&self, shards: &[&Shard]) -> bool {
+        let replays = usize::try_from(self.run.replays.max(1)).unwrap_or(usize::MAX);
+        let all = self.settings.len().saturating_mul(replays);
+        let count = |shard: &&Shard| {
+            let replays = usize::try_from(shard.replays.count).unwrap_or(usize::MAX);
+            shard.settings.len().saturating_mul(replays)
+        };
+        if shards.iter().map(count).fold(0, usize::saturating_add) != all {
+            return false;
+        }
+        let mut runs = vec![false; all];
+        for shard in shards {
+            for setting in &shard.settings {
+                for replay in shard.replays.range() {
+                    let at = setting * replays + usize::try_from(replay).unwrap_or(usize::MAX);
+                    runs[at] = true;
+                }
+            }
+        }
+        runs.into_iter().all(|ran| ran)
+    }
+}
+
+impl Replays {
+    /// Their numbers.
+    pub fn range(self) -> Range<u32> {
+        self.first..self.first.saturating_add(self.count)
+    }
+}
+
 impl Shard {
+    /// The most rows of a result.
+    const ROWS_MAX: usize = 10_000_000;
+
+    fn check(&self, cluster: &Cluster) -> anyhow::Result<()> {
+        let (count, mut distinct) = (cluster.settings.len(), self.settings.clone());
+        ensure!(
+            self.settings.iter().all(|setting| *setting < count),
+            "settings: cluster {} has {count} settings",
+            cluster.name
+        );
+        distinct.sort_unstable();
+        distinct.dedup();
+        ensure!(
+            !distinct.is_empty() && distinct.len() == self.settings.len(),
+            "settings: they are empty, or one is there twice"
+        );
+        ensure!(self.from < self.until, "until: it must be after from");
+        let end = self.replays.first.checked_add(self.replays.count);
+        ensure!(
+            self.replays.count > 0 && end.is_some_and(|end| end <= cluster.run.replays.max(1)),
+            "replays: the run has {}",
+            cluster.run.replays.max(1)
+        );
+        ensure!(
+            self.rows() <= Self::ROWS_MAX,
+            "its result has more than {} rows: make windows shorter, or shards smaller",
+            Self::ROWS_MAX
+        );
+        Ok(())
+    }
+
+    /// The number of rows of its result: one for each setting, replay and day.
+    pub(crate) fn rows(&self) -> usize {
+        let replays = usize::try_from(self.replays.count).unwrap_or(usize::MAX);
+        self.settings.len().saturating_mul(replays).saturating_mul(days((self.from, self.until)))
+    }
+
     /// The name of its result in the place of the results.
     pub fn file_name(number: usize) -> String {
         format!("shard-{number:05}.parquet")
@@ -233,7 +344,6 @@ mod tests {
         Cluster {
             name: name.into(),
             run: SimulationSettings { replays, ..SimulationSettings::default() },
-            first: 0,
             warm_up_seconds: 0,
             settings: Setting::all(&policies, &advice::Varied::default()),
         }
@@ -282,11 +392,38 @@ mod tests {
         );
         refused(
             |plan| plan.shards[0].settings.push(7),
-            "shards[0].settings: cluster a has 3 settings",
+            "shards[0]: settings: cluster a has 3 settings",
+        );
+        refused(
+            |plan| plan.shards[0].settings = vec![0, 0, 1],
+            "shards[0]: settings: they are empty, or one is there twice",
+        );
+        refused(
+            |plan| plan.shards[0].replays = Replays { first: 1, count: u32::MAX },
+            "shards[0]: replays: the run has 1",
+        );
+        refused(
+            |plan| plan.shards[0].settings = vec![0, 2],
+            "cluster a: the shards of the window from 0 to 60 do not have each setting in each replay exactly once",
+        );
+        refused(
+            |plan| {
+                let other = Shard { from: 30, until: 90, ..plan.shards[0].clone() };
+                plan.shards.push(other);
+            },
+            "cluster a: the windows from 0 to 60 and from 30 overlap",
+        );
+        refused(
+            |plan| plan.clusters[0].run.tick = base::span::Span::seconds(0),
+            "clusters[0]: run: tick: 0s is not in 1s to 1d",
+        );
+        refused(
+            |plan| plan.clusters[0].settings.push(Setting::of(NamedPolicy::BestConstant)),
+            "clusters[0]: settings[3].policy: best-constant is found by a search over runs, so it cannot be shared out",
         );
         refused(
             |plan| plan.clusters[0].settings.truncate(0),
-            "clusters[0].settings: the first must be the policy reactive",
+            "clusters[0]: settings: the first must be the policy reactive",
         );
     }
 }

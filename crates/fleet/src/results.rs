@@ -1,15 +1,18 @@
 //! What a shard found, as a Parquet file: a row for each setting, replay and day.
 
+use std::collections::BTreeSet;
+
 use advice::{COLUMNS, Totals};
 use anyhow::{Context as _, bail, ensure};
+use base::days::DAY_SECONDS;
 use bytes::Bytes;
-use history::parquet_columns::{bytes as text_value, caught, read, texts, write, writer};
+use history::parquet_columns::{bytes as text_value, caught, read, write, writer};
 use parquet::data_type::{ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::Result as ParquetResult;
-use parquet::file::metadata::KeyValue;
+use parquet::file::metadata::{KeyValue, ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 
-use super::plan::Part;
+use super::plan::{Part, Shard};
 
 /// What one run did on one day of its window.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +34,9 @@ pub struct ShardResult {
     pub rows: Vec<Row>,
     /// How long the shard ran, in seconds.
     pub seconds: f64,
+    /// What tells the replayed jobs from others, so that a log that changed between two shards of a
+    /// window is found.
+    pub jobs: String,
 }
 
 /// The key of the text of the [`Part`] that a file is the result of.
@@ -38,6 +44,9 @@ const PART_KEY: &str = "prophet.shard";
 
 /// The key of the time that the shard ran, in seconds.
 const SECONDS_KEY: &str = "prophet.seconds";
+
+/// The key of the text that tells the replayed jobs from others.
+const JOBS_KEY: &str = "prophet.jobs";
 
 /// The first columns. Those of [`COLUMNS`] follow.
 const SCHEMA: &str = "
@@ -48,9 +57,6 @@ const SCHEMA: &str = "
     required binary setting_name (STRING);
     required int64 replay;
     required int64 day;";
-
-/// The most rows of a file: ten million, above what any shard writes.
-const ROWS_MAX: i64 = 10_000_000;
 
 impl ShardResult {
     /// The file of a result. `name` names a setting.
@@ -66,6 +72,7 @@ impl ShardResult {
         let pairs = vec![
             KeyValue::new(PART_KEY.into(), text),
             KeyValue::new(SECONDS_KEY.into(), self.seconds.to_string()),
+            KeyValue::new(JOBS_KEY.into(), self.jobs.clone()),
         ];
         let sums: String = COLUMNS.map(|name| format!("required double {name};")).concat();
         let schema = format!("message run {{ {SCHEMA} {sums} }}");
@@ -115,7 +122,14 @@ impl ShardResult {
             return Ok(None);
         }
         let seconds = value(SECONDS_KEY).and_then(|text| text.parse().ok()).unwrap_or(0.0);
-        ensure!(metadata.num_rows() <= ROWS_MAX, "it has more than {ROWS_MAX} rows");
+        let jobs = value(JOBS_KEY).unwrap_or_default();
+        let expected = part.shard().rows();
+        // Before the rows are read, because a damaged file may have any number of them.
+        let of_groups = metadata_rows(opened.metadata());
+        ensure!(
+            of_groups == i64::try_from(expected).ok(),
+            "it is damaged: its shard has {expected} rows"
+        );
         let rows = caught(|| {
             let mut rows = Vec::new();
             for group in 0..opened.num_row_groups() {
@@ -125,8 +139,6 @@ impl ShardResult {
                 let days = read::<Int64Type>(&*group, "day")?;
                 let sums = COLUMNS.map(|name| read::<DoubleType>(&*group, name));
                 let sums: Vec<Vec<Option<f64>>> = sums.into_iter().collect::<ParquetResult<_>>()?;
-                // The names are for people, and are read to find damage.
-                texts(&*group, "setting_name")?;
                 for (at, setting) in settings.into_iter().enumerate() {
                     let int = |of: &[Option<i64>]| of.get(at).copied().flatten().unwrap_or(-1);
                     let sum = |column: usize| sums[column].get(at).copied().flatten();
@@ -145,20 +157,31 @@ impl ShardResult {
             Ok(rows)
         });
         let rows = rows.context("it is damaged")?;
-        let (first, count) = (part.shard().replays.first, part.shard().replays.count);
+        let Shard { from, until, settings, replays, .. } = part.shard();
+        let mut seen = BTreeSet::new();
         for row in &rows {
             ensure!(
-                part.shard().settings.contains(&row.setting)
-                    && row.replay >= first
-                    && row.replay - first < count
+                settings.contains(&row.setting)
+                    && replays.range().contains(&row.replay)
+                    && (*from..*until).contains(&row.day)
+                    && (row.day - from) % DAY_SECONDS == 0
+                    && seen.insert((row.setting, row.replay, row.day))
                     && row.totals.values().iter().all(|value| value.is_finite()),
-                "it is damaged: a row of setting {} and replay {} is not of its shard",
+                "it is damaged: a row of setting {}, replay {} and day {} is not of its shard",
                 row.setting,
-                row.replay
+                row.replay,
+                row.day
             );
         }
-        Ok(Some(Self { rows, seconds }))
+        Ok(Some(Self { rows, seconds, jobs }))
     }
+}
+
+/// The number of rows by the row groups; `None` if the file's own number differs.
+fn metadata_rows(metadata: &ParquetMetaData) -> Option<i64> {
+    let of_groups = metadata.row_groups().iter().map(RowGroupMetaData::num_rows);
+    let sum = of_groups.fold(0_i64, i64::saturating_add);
+    (sum == metadata.file_metadata().num_rows()).then_some(sum)
 }
 
 #[cfg(test)]
@@ -174,7 +197,6 @@ mod tests {
         let cluster = Cluster {
             name: name.into(),
             run: SimulationSettings { replays: 3, ..SimulationSettings::default() },
-            first: 0,
             warm_up_seconds: 0,
             settings: Setting::all(&["ensemble".parse().unwrap()], &Varied::default()),
         };
@@ -182,33 +204,43 @@ mod tests {
         Plan::new(vec![cluster], &[(0, 3 * 86_400)], shares).unwrap()
     }
 
+    /// All rows of a shard, with values that differ.
+    fn rows(plan: &Plan, shard: usize) -> Vec<Row> {
+        let shard = &plan.shards[shard];
+        let mut rows = Vec::new();
+        for setting in shard.settings.clone() {
+            for replay in shard.replays.range() {
+                for day in 0..3 {
+                    let value = rows.len() as f64 + 0.1;
+                    let totals = Totals::of_values([value; 10]);
+                    rows.push(Row { setting, replay, day: 86_400 * day, totals });
+                }
+            }
+        }
+        rows
+    }
+
     fn written(plan: &Plan, shard: usize, rows: Vec<Row>) -> Vec<u8> {
-        let result = ShardResult { rows, seconds: 1.5 };
+        let result = ShardResult { rows, seconds: 1.5, jobs: "7 jobs".into() };
         let part = plan.part(&plan.shards[shard]).unwrap();
         result.write(&part, |setting| format!("setting {setting}")).unwrap()
     }
 
     proptest! {
         #[test]
-        fn rows_survive_the_file(
-            rows in prop::collection::vec(
-                (0..2_usize, 0..2_u32, 0..3_i64, prop::array::uniform10(0.0..1e12)), 0..20),
-        ) {
+        fn rows_survive_the_file(values in prop::collection::vec(0.0..1e12, 10)) {
             let plan = plan("a");
-            let row = |(setting, replay, day, values)| {
-                Row { setting, replay, day: 86_400 * day, totals: Totals::of_values(values) }
-            };
-            let rows: Vec<Row> = rows.into_iter().map(row).collect();
+            let mut rows = rows(&plan, 0);
+            rows[3].totals = Totals::of_values(std::array::from_fn(|at| values[at]));
             let file = written(&plan, 0, rows.clone());
             let back = ShardResult::read(file, &plan.part(&plan.shards[0]).unwrap()).unwrap();
-            prop_assert_eq!(back, Some(ShardResult { rows, seconds: 1.5 }));
+            prop_assert_eq!(back, Some(ShardResult { rows, seconds: 1.5, jobs: "7 jobs".into() }));
         }
 
         #[test]
-        fn a_damaged_file_is_an_error_and_no_panic(at in 0..4_000_usize, byte in any::<u8>()) {
+        fn a_damaged_file_is_an_error_and_no_panic(at in 0..8_000_usize, byte in any::<u8>()) {
             let plan = plan("a");
-            let row = Row { setting: 0, replay: 1, day: 0, totals: Totals::default() };
-            let mut file = written(&plan, 0, vec![row; 9]);
+            let mut file = written(&plan, 0, rows(&plan, 0));
             let at = at % file.len();
             file[at] = byte;
             let _ = ShardResult::read(file, &plan.part(&plan.shards[0]).unwrap());
@@ -216,19 +248,26 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_that_of_its_part_alone() {
+    fn a_result_is_that_of_its_part_alone_and_whole() {
         let (plan, other) = (plan("a"), plan("b"));
-        let row = Row { setting: 0, replay: 2, day: 0, totals: Totals::default() };
         let read = |file: &[u8], plan: &Plan, shard: usize| {
             ShardResult::read(file.to_vec(), &plan.part(&plan.shards[shard]).unwrap())
         };
-        let file = written(&plan, 1, vec![row.clone()]);
+        let file = written(&plan, 1, rows(&plan, 1));
         assert!(read(&file, &plan, 1).unwrap().is_some());
         assert_eq!(read(&file, &plan, 0).unwrap(), None);
         assert_eq!(read(&file, &other, 1).unwrap(), None);
+        let refused = |change: fn(&mut Vec<Row>), expected: &str| {
+            let mut rows = rows(&plan, 0);
+            change(&mut rows);
+            let error = read(&written(&plan, 0, rows), &plan, 0).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        };
+        refused(|rows| rows.truncate(11), "it is damaged: its shard has 12 rows");
         // Replay 2 is not of the first shard, which has the replays 0 and 1.
-        let error = read(&written(&plan, 0, vec![row]), &plan, 0).unwrap_err().to_string();
-        assert!(error.starts_with("it is damaged: a row of setting 0 and replay 2"), "{error}");
+        refused(|rows| rows[0].replay = 2, "it is damaged: a row of setting 0, replay 2 and day 0");
+        refused(|rows| rows[1] = rows[0].clone(), "it is damaged: a row of setting 0, replay 0");
+        refused(|rows| rows[0].day = 5, "it is damaged: a row of setting 0, replay 0 and day 5");
         let error = read(b"text", &plan, 0).unwrap_err().to_string();
         assert_eq!(error, "it is no Parquet file, or is damaged");
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use advice::{Totals, Verdict};
 use report::{TextTable, grouped, write_note};
 
-use super::joined::{ClusterAdvice, FleetAdvice, recommended};
+use super::joined::{ClusterAdvice, FleetAdvice};
 
 /// The header of the table.
 const HEADS: [[&str; 8]; 2] = [
@@ -48,7 +48,7 @@ impl FleetAdvice {
             cluster.advice.as_ref().is_some_and(|advice| advice.verdict.is_on())
         };
         let on = self.clusters.iter().filter(is_on).count();
-        let mut text = format!("A setting is recommended for {on} of {}", self.clusters.len());
+        let mut text = format!("Prophet is recommended for {on} of {}", self.clusters.len());
         let _ = write!(
             text,
             " clusters. On the days of the check, pods would wait {} hours for nodes instead of {}, and the nodes would cost ${} instead of ${}",
@@ -92,7 +92,7 @@ pub(crate) fn word(verdict: Verdict) -> &'static str {
         Verdict::Recommended => "on",
         Verdict::Weak => "on, weak",
         Verdict::NotConfirmed => "off, fails",
-        Verdict::LeaveOff => "off",
+        Verdict::ChangeAutoscaler | Verdict::LeaveOff => "off",
     }
 }
 
@@ -112,11 +112,11 @@ impl ClusterAdvice {
             ];
         };
         let (before, after): (&Totals, &Totals) =
-            (&advice.reactive().checked_on, &recommended(advice).checked_on);
+            (&advice.reactive().checked_on, &advice.recommended().checked_on);
         let percent = |share: f64| {
             if share.is_finite() { format!("{:.1}", 100.0 * share) } else { "-".into() }
         };
-        let setting = &recommended(advice).name;
+        let setting = &advice.recommended().name;
         vec![
             advice.days_checked_on.to_string(),
             word(advice.verdict).into(),

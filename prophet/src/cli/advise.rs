@@ -11,7 +11,7 @@ use placeholders::{Objective, Prices};
 use serde_json::json;
 use simulator::{Candidate, NamedPolicy, REPLAYS_MAX, SimulationSettings, runs};
 
-use super::log::{LoadedLog, LogArgs, set, tick, warm_up, warn_untrained};
+use super::log::{LoadedLog, LogArgs, check_span, set, tick, warm_up, warn_untrained};
 use super::output::{OutputFormat, Overwrite};
 use super::{input, output, progress, wrong_usage};
 
@@ -53,8 +53,8 @@ pub(super) struct Args {
 #[derive(clap::Args)]
 pub(super) struct Compared {
     /// The policies that are compared with the autoscaler alone; those that no cluster can have are
-    /// references [default: ensemble,ensemble:0.9,ensemble:0.95,constant:1,constant:2,constant:4,
-    /// constant:8,burst:10m:4]
+    /// references [default:
+    /// ensemble,ensemble:0.9,ensemble:0.95,constant:1,constant:2,constant:4,constant:8,burst:10m:4]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     policies: Vec<NamedPolicy>,
     /// Prices of waiting by which ensemble decides, as ratios as in --wait-ratio; the cost of all
@@ -65,8 +65,8 @@ pub(super) struct Compared {
     /// ensemble [default: half and twice the time of the run, which is 10m]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     scale_down_unneeded_times: Vec<Span>,
-    /// Lengths of the tick, for ensemble [default: that of the run, 1m]
-    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = tick)]
+    /// Lengths of the tick, from 10s to 1h, for ensemble [default: that of the run, 1m]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = tick_of_policy)]
     ticks: Vec<Span>,
 }
 
@@ -79,6 +79,16 @@ pub(super) struct GoalArgs {
     /// Choose the least bill with at most this share of the autoscaler's waiting, such as 50%
     #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with = "bill_at_most")]
     waiting_at_most: Option<f64>,
+}
+
+/// Parses the length of a tick that a policy of a cluster can have.
+fn tick_of_policy(text: &str) -> Result<Span, String> {
+    let span = tick(text)?;
+    if (10..=3_600).contains(&span.as_seconds()) {
+        Ok(span)
+    } else {
+        Err("expected 10s to 1h".into())
+    }
 }
 
 fn ratio(text: &str) -> Result<f64, String> {
@@ -143,7 +153,12 @@ impl Compared {
         };
         let varied =
             Varied { objectives, scale_down_unneeded_times: times, ticks: self.ticks.clone() };
-        Ok(Setting::all(&policies, &varied))
+        let all = Setting::all(&policies, &varied);
+        for setting in &all {
+            let checked = setting.candidate(run).settings.check();
+            checked.map_err(|error| wrong_usage::conflict(format!("{setting}: {error}")))?;
+        }
+        Ok(all)
     }
 }
 
@@ -160,6 +175,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         "the evaluated time has {days} days, and advice needs {}: two to choose a setting, and one to check it. Give a longer log, or an earlier --from",
         Advice::DAYS_MIN
     );
+    for length in compared.iter().filter_map(|setting| setting.tick) {
+        check_span(&trace, Some(window), length)?;
+    }
     let candidates: Vec<Candidate> =
         compared.iter().map(|setting| setting.candidate(&run)).collect();
     let replays = 0..run.replays;
@@ -198,7 +216,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         text += &policy;
     }
     if let Some(options) = advice.chosen().setting.autoscaler_options()
-        && advice.verdict.is_on()
+        && advice.recommended().setting == advice.chosen().setting
     {
         let _ = writeln!(text, "\nOption of cluster-autoscaler: {options}");
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
+use base::days::DAY_SECONDS;
 use base::span::Span;
 use clap::value_parser;
 use fleet::{Cluster, Plan, Shares};
@@ -34,8 +35,9 @@ pub(in crate::cli) struct Args {
     log: LogArgs,
     #[command(flatten)]
     compared: Compared,
-    /// The length of the windows into which the evaluated time is cut [default: one window]
-    #[arg(long, value_name = "TIME")]
+    /// The length of the windows into which the evaluated time is cut, in whole days, such as 7d
+    /// [default: one window]
+    #[arg(long, value_name = "TIME", value_parser = whole_days)]
     windows: Option<Span>,
     /// How long before a window the log is replayed, so that the forecasts learn
     #[arg(long, value_name = "TIME", default_value = "60d")]
@@ -56,6 +58,16 @@ pub(in crate::cli) struct Args {
     force: bool,
 }
 
+fn whole_days(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse()?;
+    let seconds = span.as_seconds();
+    if seconds > 0 && seconds % DAY_SECONDS == 0 {
+        Ok(span)
+    } else {
+        Err("expected whole days, such as 7d, because days are compared".into())
+    }
+}
+
 /// A log or a history.
 struct Source {
     name: String,
@@ -65,7 +77,7 @@ struct Source {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if args.log.trace().is_some() || args.log.data.is_some() {
         return Err(wrong_usage::conflict(
-            "logs and histories are sources: leave out --trace and --data",
+            "logs and histories are sources: leave out --trace and --data; the columns of logs are an option of --settings",
         ));
     }
     let common = args.log.settings(|settings| set(&mut settings.replays, args.replays))?;
@@ -76,14 +88,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let (mut clusters, mut windows) = (Vec::new(), Vec::new());
     for Source { name, run } in sources {
         eprintln!("{name}:");
-        let log = LogArgs::of(&run);
+        let log = args.log.of_source(&run);
         let run = if run.data.is_some() { log.settings_over(run)? } else { run };
-        let LoadedLog { settings: run, trace, window, .. } =
+        let LoadedLog { settings: run, window, .. } =
             log.replay(run, warm_up).with_context(|| name.clone())?;
         clusters.push(Cluster {
             name,
             settings: args.compared.settings(&run)?,
-            first: trace.jobs.first().map_or(window.0, |job| job.submit),
             warm_up_seconds: args.warm_up.as_seconds(),
             run,
         });
@@ -122,31 +133,36 @@ fn write(args: &Args, plan: &Plan) -> anyhow::Result<()> {
 
 /// The logs and histories of a source: `SOURCE` or `NAME=SOURCE`.
 fn read(text: &str, common: &SimulationSettings) -> anyhow::Result<Vec<Source>> {
-    let named = text.split_once('=').filter(|(name, _)| !name.is_empty() && !name.contains('/'));
+    let is_name = |name: &str| !name.is_empty() && !name.contains('/') && !Path::new(text).exists();
+    let named = text.split_once('=').filter(|(name, _)| is_name(name));
     let (name, source) = named.map_or((None, text), |(name, source)| (Some(name), source));
     if !source.contains("://") && !Path::new(source).is_dir() {
         let stem = || {
             let file = Path::new(source).file_name().and_then(|name| name.to_str());
             file.and_then(|name| name.split('.').next()).unwrap_or(source).to_owned()
         };
-        let run = SimulationSettings { trace: Some(source.into()), ..common.clone() };
+        let run = SimulationSettings {
+            trace: Some(source.into()),
+            data: None,
+            data_policy: None,
+            ..common.clone()
+        };
         return Ok(vec![Source { name: name.map_or_else(stem, str::to_owned), run }]);
     }
     let history = |place: &str, cluster: Option<&str>| {
         let policies = policies(place)?;
-        let many = policies.len() > 1;
+        let (many, named) = (policies.len() > 1, name.or(cluster).is_some());
         let of = |policy: String| {
-            let parts = [
-                cluster.or(name),
-                Some(&policy).filter(|_| many || cluster.or(name).is_none()).map(String::as_str),
-            ];
+            let last = Some(&*policy).filter(|_| many || !named);
+            let parts: Vec<&str> = [name, cluster, last].into_iter().flatten().collect();
+            let name = parts.join("/");
             let run = SimulationSettings {
+                trace: None,
                 data: Some(place.into()),
-                data_policy: Some(policy.clone()),
+                data_policy: Some(policy),
                 ..common.clone()
             };
-            let parts: Vec<&str> = parts.into_iter().flatten().collect();
-            Source { name: parts.join("/"), run }
+            Source { name, run }
         };
         anyhow::Ok(policies.into_iter().map(of).collect::<Vec<Source>>())
     };

@@ -1,5 +1,6 @@
 //! `prophet fleet report`: joins the results that are there to an advice for each cluster.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use fleet::{FleetAdvice, page};
@@ -49,11 +50,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(staged) = staged {
         staged.write("fleet.json", |to| Ok(serde_json::to_writer_pretty(to, &document)?))?;
         staged.write("report.html", |to| to.write_all(page(&advice, &plan).as_bytes()))?;
-        for cluster in &advice.clusters {
+        let mut names = BTreeSet::new();
+        for (at, cluster) in advice.clusters.iter().enumerate() {
             let policy = cluster.advice.as_ref().and_then(|advice| advice.policy.as_ref());
             let Some(policy) = policy else { continue };
             let text = base::input::to_yaml(policy)? + "\n";
-            let name = cluster.name.replace(['/', '\\'], "-");
+            let mut name = file_name(&cluster.name);
+            // Some file systems do not tell upper case from lower case.
+            if !names.insert(name.to_lowercase()) {
+                name = format!("{name}-{at}");
+            }
             staged.write(&format!("policies/{name}.yaml"), |to| to.write_all(text.as_bytes()))?;
         }
         eprintln!("wrote {}", staged.finish()?.join("report.html").display());
@@ -62,4 +68,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         OutputFormat::Table => output::print(&advice.text()),
         format => output::print_document(format, &document),
     }
+}
+
+/// The name of a cluster as the name of a file: up to 100 letters, digits, dots, dashes and
+/// underscores.
+fn file_name(cluster: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+    cluster.chars().take(100).map(plain).collect()
 }

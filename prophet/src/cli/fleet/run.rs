@@ -1,17 +1,20 @@
 //! `prophet fleet run`: runs shards, each to a result of its own.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use advice::Totals;
 use anyhow::{Context as _, ensure};
 use base::clock::Stopwatch;
 use base::days::DAY_SECONDS;
+use chrono::DateTime;
 use fleet::{Cluster, Plan, Row, Shard, ShardResult};
 use history::Place;
-use simulator::{Candidate, runs};
+use simulator::{Candidate, TimePoint, runs};
+use traces::Job;
 
 use super::place::PlaceArgs;
-use crate::cli::log::{LoadedLog, LogArgs};
+use crate::cli::log::{LoadedLog, LogArgs, PartOfLog};
 use crate::cli::{progress, runtime};
 
 const EXAMPLES: &str = "\
@@ -31,6 +34,9 @@ pub(in crate::cli) struct Args {
     /// all]
     #[arg(long, value_name = "N,M", value_delimiter = ',', env = "JOB_COMPLETION_INDEX")]
     shard: Vec<usize>,
+    /// The ONNX Runtime library that runs a model [default: the embedded engine]
+    #[arg(long, value_name = "PATH", env = "PROPHET_ONNX_RUNTIME")]
+    onnx_runtime: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
@@ -41,6 +47,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         ensure!(*number < all, "shard {number}: the plan has {all} shards, numbered from 0");
     }
     let numbers = if args.shard.is_empty() { (0..all).collect() } else { args.shard.clone() };
+    let mut failed = Vec::new();
     for number in numbers {
         let found = runtime.block_on(args.place.result(&place, &plan, number))?;
         if found.is_some() {
@@ -48,31 +55,37 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             continue;
         }
         let shard = &plan.shards[number];
-        let result = run_one(&plan, shard).with_context(|| format!("shard {number}"))?;
+        let result = match run_one(&plan, shard, args.onnx_runtime.as_deref()) {
+            Ok(result) => result,
+            Err(error) => {
+                eprintln!("prophet: shard {number}: {error:#}");
+                failed.push(number.to_string());
+                continue;
+            }
+        };
         let settings = &plan.cluster(shard)?.settings;
         let name = |at: usize| settings.get(at).map(ToString::to_string).unwrap_or_default();
         let file = result.write(&plan.part(shard)?, name)?;
         runtime.block_on(place.put_file(&Shard::file_name(number), file))?;
         eprintln!("shard {number}: done in {:.0} s", result.seconds);
     }
+    ensure!(failed.is_empty(), "shards that failed: {}", failed.join(", "));
     Ok(())
 }
 
 /// Runs a shard.
-fn run_one(plan: &Plan, shard: &Shard) -> anyhow::Result<ShardResult> {
+fn run_one(plan: &Plan, shard: &Shard, onnx_runtime: Option<&Path>) -> anyhow::Result<ShardResult> {
     let started = Stopwatch::now();
-    let Cluster { run, first, warm_up_seconds, settings, .. } = plan.cluster(shard)?;
+    let Cluster { run, warm_up_seconds, settings, .. } = plan.cluster(shard)?;
     let mut run = run.clone();
-    let at = |time: i64| {
-        let offset = format!("{}s", time.saturating_sub(*first));
-        offset.parse().map(Some).map_err(anyhow::Error::msg)
-    };
-    (run.from, run.until) = (at(shard.from)?, at(shard.until)?);
-    let log = LogArgs::of(&run).warmed_up_for(*warm_up_seconds);
-    let LoadedLog { settings: run, catalog, workload, window, .. } = log.replay(run, |_, _| ())?;
+    (run.from, run.until) = (Some(at(shard.from)?), Some(at(shard.until)?));
+    let part = PartOfLog { window: (shard.from, shard.until), warm_up: *warm_up_seconds };
+    let log = LogArgs::of(&run).with_part(part, onnx_runtime.map(Path::to_path_buf));
+    let LoadedLog { settings: run, trace, catalog, workload, window } =
+        log.replay(run, |_, _| ())?;
     let of_shard = shard.settings.iter().filter_map(|at| settings.get(*at));
     let candidates: Vec<Candidate> = of_shard.map(|setting| setting.candidate(&run)).collect();
-    let replays = shard.replays.first..shard.replays.first.saturating_add(shard.replays.count);
+    let replays = shard.replays.range();
     let ran = progress::of_runs(|progress| {
         runs(&candidates, &workload, &catalog, &run, window, replays.clone(), progress)
     });
@@ -87,5 +100,23 @@ fn run_one(plan: &Plan, shard: &Shard) -> anyhow::Result<ShardResult> {
         }
     }
     let seconds = Duration::as_secs_f64(&started.elapsed());
-    Ok(ShardResult { rows, seconds })
+    Ok(ShardResult { rows, seconds, jobs: told_apart(&trace.jobs) })
+}
+
+/// A time of a log as a point of time.
+fn at(seconds: i64) -> anyhow::Result<TimePoint> {
+    let time = DateTime::from_timestamp(seconds, 0).context("the window is out of range")?;
+    time.format("%Y-%m-%dT%H:%M:%S").to_string().parse().map_err(anyhow::Error::msg)
+}
+
+/// A text that tells jobs from others: their number, and sums over them.
+fn told_apart(jobs: &[Job]) -> String {
+    let sum = |of: fn(&Job) -> i128| jobs.iter().map(of).fold(0_i128, i128::wrapping_add);
+    format!(
+        "{} jobs, submissions {}, run times {}, pods {}",
+        jobs.len(),
+        sum(|job| job.submit.into()),
+        sum(|job| job.runtime.into()),
+        sum(|job| job.work.units.into())
+    )
 }

@@ -20,7 +20,7 @@ mod window;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use base::span::Span;
 use demand::forecast::onnx;
 use embedder::Catalog;
@@ -72,9 +72,9 @@ pub(super) struct LogArgs {
     #[cfg(feature = "kubernetes")]
     #[arg(skip)]
     policy_file: Option<PathBuf>,
-    /// The longest time before the evaluated time that is replayed, in seconds; no limit if `None`
+    /// The part of a longer time, for a command that runs parts
     #[arg(skip)]
-    warm_up_max: Option<i64>,
+    part: Option<PartOfLog>,
     /// Skip bad lines of the log, and report their number
     #[arg(long)]
     lenient: bool,
@@ -174,10 +174,21 @@ impl LogArgs {
         Self { data: run.data.clone(), ..Self::default() }
     }
 
-    /// The options with a limit on the time before the evaluated time that is replayed.
+    /// The same, with the options that no run has: prices, the check of units, and the engine.
     #[cfg(feature = "kubernetes")]
-    pub(super) fn warmed_up_for(self, seconds: i64) -> Self {
-        Self { warm_up_max: Some(seconds), ..self }
+    pub(super) fn of_source(&self, run: &SimulationSettings) -> Self {
+        Self {
+            strict: self.strict,
+            prices: self.prices.clone(),
+            onnx_runtime: self.onnx_runtime.clone(),
+            ..Self::of(run)
+        }
+    }
+
+    /// The options with a part of the log.
+    #[cfg(feature = "kubernetes")]
+    pub(super) fn with_part(self, part: PartOfLog, onnx_runtime: Option<PathBuf>) -> Self {
+        Self { part: Some(part), onnx_runtime, ..self }
     }
 
     /// The options of a run, with those that its history has: buckets, launch latency and
@@ -296,7 +307,19 @@ impl LogArgs {
         let window = window(&settings, &trace)?;
         // Runs end at most this long after the window, so later jobs have no effect.
         let end = window.1.saturating_add(WAIT_SECONDS_MAX);
-        let begin = self.warm_up_max.map_or(i64::MIN, |most| window.0.saturating_sub(most));
+        let begin = match self.part {
+            Some(PartOfLog { window: part, warm_up }) => {
+                ensure!(
+                    part == window,
+                    "{}: the log has changed since the plan: it now covers the window only from {} until {}",
+                    trace.source,
+                    date_time(window.0),
+                    date_time(window.1)
+                );
+                part.0.saturating_sub(warm_up)
+            }
+            None => i64::MIN,
+        };
         trace.jobs.retain(|job| (begin..end).contains(&job.submit));
         check_span(&trace, Some(window), settings.tick)?;
         settings.types_are_chosen = settings.catalog.is_none();
@@ -314,7 +337,8 @@ impl LogArgs {
         for unplaceable in &workload.unplaceable {
             eprintln!("note: {}", unplaceable.sentence(&catalog));
         }
-        if workload.jobs_within(window) == 0 {
+        // A part of a longer time may be quiet.
+        if self.part.is_none() && workload.jobs_within(window) == 0 {
             bail!(
                 "no job is evaluated: from {} until {}, no job is submitted that fits an instance type; {}",
                 date_time(window.0),
@@ -324,6 +348,15 @@ impl LogArgs {
         }
         Ok(LoadedLog { settings, trace, catalog, workload, window })
     }
+}
+
+/// A part of a log that is replayed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PartOfLog {
+    /// The evaluated time, in seconds of the log.
+    pub(super) window: (i64, i64),
+    /// How long before it the log is replayed, in seconds.
+    pub(super) warm_up: i64,
 }
 
 /// A log that is ready for the replay.

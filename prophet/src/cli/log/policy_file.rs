@@ -101,7 +101,11 @@ mod tests {
     /// The policy that `prophet advise` writes for a setting decides as the setting.
     #[test]
     fn a_policy_of_an_advised_setting_is_the_setting() {
-        let run = SimulationSettings::default();
+        let mut run = SimulationSettings::default();
+        run.policy.limits.total = Some(3);
+        run.policy.limits.buckets = [("m5.large".to_owned(), 2)].into();
+        run.policy.behavior.scale_down.stabilization_window_seconds = 300;
+        run.tiers = vec!["production=200:4".parse().unwrap()].into();
         for name in ["ensemble", "ensemble:0.9", "constant:4", "burst:10m:4", "burst:5m", "state"] {
             let setting = Setting::of(name.parse().unwrap());
             let policy = setting.policy_of_cluster(&run).unwrap();
@@ -109,6 +113,9 @@ mod tests {
             write!(file, "{}", base::input::to_yaml(&policy).unwrap()).unwrap();
             let mut settings = SimulationSettings::default();
             apply(file.path(), &mut settings).unwrap();
+            assert_eq!(settings.policy.limits, run.policy.limits, "{name}");
+            assert_eq!(settings.policy.behavior, run.policy.behavior, "{name}");
+            assert_eq!(settings.tiers, run.tiers, "{name}");
             let (policy, objective) = (settings.policies[1], settings.policy.objective);
             match name {
                 "ensemble" | "state" => {
