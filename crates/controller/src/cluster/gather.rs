@@ -86,6 +86,9 @@ pub struct View {
     /// Waiting PodGroups that once had all pods that start together. They count even when only some
     /// of their pods still wait.
     whole: BTreeSet<Key>,
+    /// The names in waiting pods of PodGroups that are no gang or were not seen yet, and since when
+    /// pods have them, in Unix seconds.
+    unseen_groups: BTreeMap<Key, i64>,
     /// The gangs that are announced, or whose job runs. `None` before the first turn, in which no
     /// gang is new.
     announced: Option<BTreeSet<Key>>,
@@ -124,7 +127,7 @@ impl View {
         self.occupancy(index, offers, &batch, &mut seen);
         seen.standing.shared = self.shared_limits(index, offers, &seen.standing);
         let mut admitted = AnnouncedShare::new(workloads.announced_most(index), &offers.catalog);
-        self.waiting(index, offers, workloads, (&batch, &mut admitted), &mut seen);
+        self.waiting(index, offers, workloads, (&batch, &mut admitted, now), &mut seen);
         let window = (now, lead_seconds);
         self.announced(index, offers, workloads, (window, &mut admitted), &mut seen);
         self.planned(index, offers, workloads, (window, &mut admitted), &mut seen);
@@ -248,9 +251,10 @@ impl View {
         index: &Index,
         offers: &Offers,
         workloads: &Workloads,
-        (batch, admitted): (&[bool], &mut AnnouncedShare<'_>),
+        (batch, admitted, now): (&[bool], &mut AnnouncedShare<'_>, i64),
         seen: &mut Seen,
     ) {
+        let unseen = std::mem::take(&mut self.unseen_groups);
         let mut gangs: BTreeMap<(Key, u64), Vec<PodRequest>> = BTreeMap::new();
         let nominated = index.nodes().nominated_to_none();
         for (id, class) in index.classes().iter() {
@@ -282,8 +286,20 @@ impl View {
                     seen.hold_back(reason, gated);
                     continue;
                 }
+                let of = gang(index, class);
+                if of.is_none()
+                    && let Some(name) = class.pod_group.clone()
+                {
+                    let group = Key { namespace: class.namespace.clone(), name };
+                    let since = unseen.get(&group).copied().unwrap_or(now);
+                    self.unseen_groups.insert(group, since);
+                    if now.saturating_sub(since) < UNSEEN_SECONDS {
+                        seen.hold_back(HeldBack::PartOfGang, gated);
+                        continue;
+                    }
+                }
                 let request = PodRequest { shape: shape.clone(), count: gated };
-                match (gang(index, class), unfit) {
+                match (of, unfit) {
                     (Some(gang), _) => gangs.entry(gang).or_default().push(request),
                     (None, None) => seen.announce(&class.namespace, request, admitted),
                     (None, Some(why)) => seen.unfit.push((shape, gated, why)),
@@ -330,6 +346,11 @@ fn is_unusable(slot: &NodeSlot, facts: &NodeFacts) -> bool {
     }
     !slot.pods.is_empty() || (facts.ready && !facts.schedulable)
 }
+
+/// How long gated pods are held back whose PodGroup is no gang or was not seen yet, in seconds. Pods
+/// and PodGroups come by different watches, in any order. The pods of a gang that count one by one
+/// would order nodes in groups that have no room for all of them.
+const UNSEEN_SECONDS: i64 = 10;
 
 /// The gang to which pods of a class belong, and the minimum number of its pods that start
 /// together.

@@ -11,7 +11,7 @@ pub enum HeldBack {
     NoQuota,
     /// Their job is suspended, and the policy does not select it.
     Suspended,
-    /// Their PodGroup has fewer pods than must start together.
+    /// Their PodGroup has fewer pods than must start together, or was not seen yet.
     PartOfGang,
     /// Their preemption policy, their scheduler or Kueue's topology-aware scheduling does not
     /// preempt. They could not take the node of a placeholder.
@@ -84,7 +84,9 @@ impl HeldBack {
             Self::Suspended => {
                 "Their job is suspended, and `workloads.releasedJobs` does not select it."
             }
-            Self::PartOfGang => "Their PodGroup has fewer pods than must start together.",
+            Self::PartOfGang => {
+                "Their PodGroup has fewer pods than must start together, or was not seen yet."
+            }
             Self::CannotPreempt => {
                 "Their preemption policy, their scheduler or Kueue's topology-aware scheduling does not preempt placeholders."
             }

@@ -797,7 +797,7 @@ impl Index {
 
     /// Returns the PodGroups of one kind that are gangs, with the minimum number of pods that
     /// start.
-    pub(super) fn gangs(&mut self, kind: usize) -> &mut BTreeMap<Key, u64> {
+    pub(crate) fn gangs(&mut self, kind: usize) -> &mut BTreeMap<Key, u64> {
         &mut self.gangs[kind.min(GANG_KINDS - 1)]
     }
 

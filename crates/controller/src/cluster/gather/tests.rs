@@ -950,3 +950,37 @@ fn pods_of_a_step_that_came_are_not_held_again() {
     assert_eq!(story.arrive(&["one", "two", "three"]), 3);
     assert_eq!(pods(&mut story, 1), 1);
 }
+
+/// Gated pods whose PodGroup was not seen yet wait ten seconds for it, and then count one by one.
+#[test]
+fn pods_of_a_pod_group_that_was_not_seen_yet_wait_for_it() {
+    let workloads = Workloads {
+        namespaces: vec!["jobs".into()],
+        released_gates: vec!["example.com/data".into()],
+        ..Workloads::default()
+    };
+    let gated = |name: &str| {
+        let mut pod = pod(name, "jobs", "");
+        pod["metadata"]["labels"] = json!({"scheduling.x-k8s.io/pod-group": "ring"});
+        pod["spec"]["schedulingGates"] = json!([{"name": "example.com/data"}]);
+        pod
+    };
+    let mut index = index(&[], &[gated("a"), gated("b")]);
+    let offers = offers();
+    let (mut waiting, mut alone) = (View::default(), View::default());
+    let places = BTreeMap::new();
+    let at = |view: &mut View, index: &Index, now: i64| {
+        let window = (now, &[60][..]);
+        let seen = view.gather(index, &offers, &workloads, &places, &|_, _| None, window);
+        let held = seen.held_back.get(&HeldBack::PartOfGang).copied().unwrap_or(0);
+        (held, seen.cluster.announced.len(), seen.cluster.gangs.len())
+    };
+    assert_eq!(at(&mut alone, &index, 100), (2, 0, 0));
+    assert_eq!(at(&mut alone, &index, 109), (2, 0, 0));
+    assert_eq!(at(&mut alone, &index, 110), (0, 1, 0));
+    assert_eq!(at(&mut waiting, &index, 100), (2, 0, 0));
+    index.gangs(0).insert(Key { namespace: "jobs".into(), name: "ring".into() }, 3);
+    assert_eq!(at(&mut waiting, &index, 200), (2, 0, 0));
+    index.apply_pod(&serde_json::from_value(gated("c")).unwrap());
+    assert_eq!(at(&mut waiting, &index, 201), (0, 0, 1));
+}
