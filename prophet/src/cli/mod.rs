@@ -55,7 +55,7 @@ Examples:
   prophet simulate                     how long would jobs have waited, and what would it have cost?
   prophet simulate --trace jobs.csv.gz --from 14d --out report/
 
-The commands for a cluster (run, plan, explain, announce, crd, health, history, remove-placeholders) are not in this build. To build them:
+The commands for a cluster (run, plan, explain, announce, crd, health, history, fleet, remove-placeholders) are not in this build. To build them:
   cargo build --release --features full
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 terminated."

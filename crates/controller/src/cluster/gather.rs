@@ -347,9 +347,9 @@ fn is_unusable(slot: &NodeSlot, facts: &NodeFacts) -> bool {
     !slot.pods.is_empty() || (facts.ready && !facts.schedulable)
 }
 
-/// How long gated pods are held back whose PodGroup is no gang or was not seen yet, in seconds. Pods
-/// and PodGroups come by different watches, in any order. The pods of a gang that count one by one
-/// would order nodes in groups that have no room for all of them.
+/// How long gated pods are held back whose PodGroup is no gang or was not seen yet, in seconds.
+/// Pods and PodGroups come by different watches, in any order. The pods of a gang that count one by
+/// one would order nodes in groups that have no room for all of them.
 const UNSEEN_SECONDS: i64 = 10;
 
 /// The gang to which pods of a class belong, and the minimum number of its pods that start
