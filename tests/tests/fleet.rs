@@ -55,6 +55,10 @@ fn the_advised_policy_is_the_setting_that_was_chosen() {
     assert_eq!(advice["settings"][0]["name"], "reactive");
     assert!(["recommended", "weak"].contains(&advice["verdict"].as_str().unwrap()), "{advice}");
     let policy = format!("{out}/policy.yaml");
+    let text = fs::read_to_string(&policy).unwrap();
+    let name = chosen["name"].as_str().unwrap();
+    assert!(text.starts_with(&format!("# The setting: {name}\n")), "{text}");
+    assert_eq!(text.contains("--scale-down-unneeded-time"), name.contains("unneeded"), "{text}");
     let unneeded = if chosen["name"].as_str().unwrap().contains("unneeded") { "5m" } else { "10m" };
     let replay = json(&[
         "simulate",

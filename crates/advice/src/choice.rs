@@ -186,6 +186,16 @@ impl Advice {
         &self.settings[self.chosen]
     }
 
+    /// The policy as YAML, below a comment with the setting, and with the option of
+    /// cluster-autoscaler that belongs to it. `None` if Prophet is left off.
+    pub fn policy_file(&self) -> Option<String> {
+        let yaml = base::input::to_yaml(self.policy.as_ref()?).ok()?;
+        let option = self.chosen().setting.autoscaler_options().map_or(String::new(), |option| {
+            format!("\n# It needs this option of cluster-autoscaler: {option}")
+        });
+        Some(format!("# The setting: {}{option}\n{}\n", self.chosen().name, yaml.trim_end()))
+    }
+
     /// What is recommended: the chosen setting, or the autoscaler alone as it is.
     pub fn recommended(&self) -> &Judged {
         match self.verdict {

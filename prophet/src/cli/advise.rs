@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use advice::{Advice, Goal, Setting, Totals, Varied};
+use advice::{Advice, Goal, Setting, Totals, Varied, Verdict};
 use base::span::Span;
 use clap::value_parser;
 use placeholders::{Objective, Prices};
@@ -190,8 +190,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let Some(advice) = Advice::new(&of_settings, &run, price, args.goal.goal()) else {
         anyhow::bail!("there are no days to compare");
     };
-    let policy = advice.policy.as_ref().map(base::input::to_yaml).transpose()?;
-    let policy = policy.map(|text| text + "\n");
+    let policy = advice.policy_file();
     let document = report::versioned(json!({
         "trace": trace.source,
         "window": {"from": window.0, "until": window.1},
@@ -215,10 +214,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         text += "\nThe policy, which only observes until its mode is Act:\n\n";
         text += &policy;
     }
-    if let Some(options) = advice.chosen().setting.autoscaler_options()
-        && advice.recommended().setting == advice.chosen().setting
+    if advice.verdict == Verdict::ChangeAutoscaler
+        && let Some(option) = advice.chosen().setting.autoscaler_options()
     {
-        let _ = writeln!(text, "\nOption of cluster-autoscaler: {options}");
+        let _ = writeln!(text, "\nThe option of cluster-autoscaler: {option}");
     }
     output::print(&text)
 }

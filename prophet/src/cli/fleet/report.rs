@@ -52,9 +52,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         staged.write("report.html", |to| to.write_all(page(&advice, &plan).as_bytes()))?;
         let mut names = BTreeSet::new();
         for (at, cluster) in advice.clusters.iter().enumerate() {
-            let policy = cluster.advice.as_ref().and_then(|advice| advice.policy.as_ref());
-            let Some(policy) = policy else { continue };
-            let text = base::input::to_yaml(policy)? + "\n";
+            let policy = cluster.advice.as_ref().and_then(advice::Advice::policy_file);
+            let Some(text) = policy else { continue };
             let mut name = file_name(&cluster.name);
             // Some file systems do not tell upper case from lower case.
             if !names.insert(name.to_lowercase()) {
