@@ -23,14 +23,14 @@ const DEADLINE: Duration = Duration::from_mins(1);
 const HEADING: &str = "## On your own cluster";
 
 /// The commands of the section, without `cargo build`, because the binary is already built, without
-/// `prophet simulate`, because no pod of this cluster ends, and without `--watch`, because the
-/// command would never end.
+/// `prophet simulate` and `prophet advise`, because no pod of this cluster ends, and without
+/// `--watch`, because the command would never end.
 fn commands() -> Vec<String> {
     let readme =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
     let section = readme.split(HEADING).nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
     let code = section.lines().filter_map(|line| line.strip_prefix("    "));
-    let left_out = ["cargo build", "prophet simulate"];
+    let left_out = ["cargo build", "prophet simulate", "prophet advise"];
     code.filter(|line| !left_out.iter().any(|command| line.starts_with(command)))
         .map(|line| line.replace(" --watch", ""))
         .collect()

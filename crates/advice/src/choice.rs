@@ -193,7 +193,13 @@ impl Advice {
         let option = self.chosen().setting.autoscaler_options().map_or(String::new(), |option| {
             format!("\n# It needs this option of cluster-autoscaler: {option}")
         });
-        Some(format!("# The setting: {}{option}\n{}\n", self.chosen().name, yaml.trim_end()))
+        let copy =
+            "# For a policy that exists, copy these fields of the spec, and keep its other fields.";
+        Some(format!(
+            "# The setting: {}{option}\n{copy}\n{}\n",
+            self.chosen().name,
+            yaml.trim_end()
+        ))
     }
 
     /// What is recommended: the chosen setting, or the autoscaler alone as it is.
@@ -238,6 +244,8 @@ fn is_within(totals: &Totals, reactive: &Totals, goal: Goal) -> bool {
 fn meets(totals: &Totals, reactive: &Totals, goal: Goal) -> bool {
     let is_better = match goal {
         Goal::Cost => totals.cost() < reactive.cost(),
+        // As much waiting or more is within the limit, so that only the bill counts.
+        Goal::WaitingAtMost(share) if share >= 1.0 => totals.dollars() < reactive.dollars(),
         Goal::BillAtMost(_) | Goal::WaitingAtMost(_) => {
             totals.weighted_pod_hours < reactive.weighted_pod_hours
         }
@@ -308,6 +316,12 @@ mod tests {
         check(Goal::WaitingAtMost(0.5), "constant:1", Verdict::Recommended);
         check(Goal::WaitingAtMost(0.3), "ensemble", Verdict::Recommended);
         check(Goal::WaitingAtMost(0.1), "reactive", Verdict::LeaveOff);
+        let dear = [("reactive", days(4.0, 9.0)), ("constant:1", days(5.0, 1.0))];
+        let cheaper = advice(&dear, Goal::WaitingAtMost(1.5));
+        assert_eq!(
+            (cheaper.chosen().name.as_str(), cheaper.verdict),
+            ("constant:1", Verdict::Weak)
+        );
         let mut unneeded = Setting::of(NamedPolicy::Reactive);
         unneeded.scale_down_unneeded_time = Some("20m".parse().unwrap());
         let both =

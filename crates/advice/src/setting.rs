@@ -116,13 +116,10 @@ impl Setting {
         if tick != SimulationSettings::default().tick {
             spec["tick"] = tick.to_string().into();
         }
-        // That of the history, if there is one.
-        let of_history = run.data_policy.as_deref().and_then(|policy| policy.split_once('.'));
-        let (namespace, name) = of_history.unwrap_or(("prophet", "batch"));
         Some(json!({
             "apiVersion": "prophet.dev/v1alpha1",
             "kind": "OverprovisioningPolicy",
-            "metadata": {"name": name, "namespace": namespace},
+            "metadata": {"name": "batch", "namespace": "prophet"},
             "spec": spec,
         }))
     }
@@ -139,6 +136,8 @@ impl Setting {
                 Some(json!({"method": "expression", "expression": expression}))
             }
             NamedPolicy::Ladder => Some(json!({"method": "ladder"})),
+            // The range of `serviceLevel`.
+            NamedPolicy::Forecast(_, Some(level)) if !(0.001..=0.9999).contains(&level) => None,
             NamedPolicy::Forecast(method, _) => Some(json!({"method": method.name()})),
             _ => None,
         }
@@ -243,7 +242,7 @@ mod tests {
             expected["mode"] = "Observe".into();
             assert_eq!(spec(policy), Some(expected), "{policy}");
         }
-        for reference in ["oracle", "by-hour:4", "paper", "best-constant"] {
+        for reference in ["oracle", "by-hour:4", "paper", "best-constant", "ensemble:0.99999"] {
             assert_eq!(spec(reference), None);
             assert!(!setting(reference).is_for_clusters(), "{reference}");
         }

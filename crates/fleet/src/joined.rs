@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use advice::{Advice, Goal, Setting, Totals, Verdict};
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use placeholders::Prices;
 use serde::Serialize;
 
@@ -98,7 +98,7 @@ impl ClusterAdvice {
             windows.entry((shard.from, shard.until)).or_default().push(result);
         }
         let mut days: Vec<Vec<Totals>> = vec![Vec::new(); cluster.settings.len()];
-        let mut missing = Vec::new();
+        let (mut missing, mut changed) = (Vec::new(), Vec::new());
         for ((from, until), of_window) in windows {
             let complete: Option<Vec<&ShardResult>> =
                 of_window.into_iter().map(Option::as_ref).collect();
@@ -106,10 +106,13 @@ impl ClusterAdvice {
                 missing.push(MissingWindow { from, until });
                 continue;
             };
-            ensure!(
-                complete.iter().all(|result| result.jobs == complete[0].jobs),
-                "the shards of the window from {from} to {until} replayed different jobs, because the log changed: remove their results, and run them again"
-            );
+            if complete.iter().any(|result| result.jobs != complete[0].jobs) {
+                changed.push(format!(
+                    "the shards of the window from {from} to {until} replayed different jobs, because the log changed between them: remove their results, and run them soon after one another"
+                ));
+                missing.push(MissingWindow { from, until });
+                continue;
+            }
             let rows: Vec<&Row> = complete.iter().flat_map(|result| &result.rows).collect();
             for (at, of_setting) in days.iter_mut().enumerate() {
                 of_setting.extend(by_day(rows.iter().copied().filter(|row| row.setting == at)));
@@ -122,7 +125,7 @@ impl ClusterAdvice {
         let price = catalog
             .map_or(f64::NAN, |catalog| Prices::new(cluster.run.policy.objective, &catalog).wait());
         let advice = Advice::new(&settings, &cluster.run, price, goal);
-        let odd = odd(advice.as_ref(), count, missing.len());
+        let odd = [odd(advice.as_ref(), count, missing.len()), changed].concat();
         Ok(Self { name: cluster.name.clone(), advice, days: count, missing, odd })
     }
 }
@@ -234,11 +237,11 @@ mod tests {
         let mut results: Vec<Option<ShardResult>> =
             plan.shards.iter().map(|shard| Some(result(shard))).collect();
         results[1].as_mut().unwrap().jobs = "one more".into();
-        let error = format!("{:#}", FleetAdvice::new(&plan, &results, Goal::Cost).unwrap_err());
-        assert!(
-            error.starts_with("cluster a: the shards of the window from 0 to 1036800"),
-            "{error}"
-        );
+        let joined = FleetAdvice::new(&plan, &results, Goal::Cost).unwrap();
+        let cluster = &joined.clusters[0];
+        assert_eq!(cluster.missing, [MissingWindow { from: 0, until: 12 * DAY }]);
+        let told = "the shards of the window from 0 to 1036800 replayed different jobs";
+        assert!(cluster.odd.iter().any(|odd| odd.starts_with(told)), "{:?}", cluster.odd);
     }
 
     #[test]

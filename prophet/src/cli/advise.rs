@@ -81,10 +81,13 @@ pub(super) struct GoalArgs {
     waiting_at_most: Option<f64>,
 }
 
+/// The lengths of a tick that a policy of a cluster can have, in seconds.
+const TICK_SECONDS: std::ops::RangeInclusive<i64> = 10..=3_600;
+
 /// Parses the length of a tick that a policy of a cluster can have.
 fn tick_of_policy(text: &str) -> Result<Span, String> {
     let span = tick(text)?;
-    if (10..=3_600).contains(&span.as_seconds()) {
+    if TICK_SECONDS.contains(&span.as_seconds()) {
         Ok(span)
     } else {
         Err("expected 10s to 1h".into())
@@ -154,6 +157,12 @@ impl Compared {
         let varied =
             Varied { objectives, scale_down_unneeded_times: times, ticks: self.ticks.clone() };
         let all = Setting::all(&policies, &varied);
+        if !TICK_SECONDS.contains(&run.tick.as_seconds()) {
+            return Err(wrong_usage::conflict(format!(
+                "the tick is {}, and a policy of a cluster has 10s to 1h",
+                run.tick
+            )));
+        }
         for setting in &all {
             let checked = setting.candidate(run).settings.check();
             checked.map_err(|error| wrong_usage::conflict(format!("{setting}: {error}")))?;

@@ -86,8 +86,8 @@ pub struct View {
     /// Waiting PodGroups that once had all pods that start together. They count even when only some
     /// of their pods still wait.
     whole: BTreeSet<Key>,
-    /// The names in waiting pods of PodGroups that are no gang or were not seen yet, and since when
-    /// pods have them, in Unix seconds.
+    /// The PodGroups of waiting pods that were not seen yet, and since when pods have them, in Unix
+    /// seconds.
     unseen_groups: BTreeMap<Key, i64>,
     /// The gangs that are announced, or whose job runs. `None` before the first turn, in which no
     /// gang is new.
@@ -255,6 +255,8 @@ impl View {
         seen: &mut Seen,
     ) {
         let unseen = std::mem::take(&mut self.unseen_groups);
+        // All objects are listed before the first turn.
+        let is_later = self.announced.is_some();
         let mut gangs: BTreeMap<(Key, u64), Vec<PodRequest>> = BTreeMap::new();
         let nominated = index.nodes().nominated_to_none();
         for (id, class) in index.classes().iter() {
@@ -286,11 +288,7 @@ impl View {
                     seen.hold_back(reason, gated);
                     continue;
                 }
-                let of = gang(index, class);
-                if of.is_none()
-                    && let Some(name) = class.pod_group.clone()
-                {
-                    let group = Key { namespace: class.namespace.clone(), name };
+                if is_later && let Some(group) = group(class).filter(|of| !index.knows_group(of)) {
                     let since = unseen.get(&group).copied().unwrap_or(now);
                     self.unseen_groups.insert(group, since);
                     if now.saturating_sub(since) < UNSEEN_SECONDS {
@@ -299,7 +297,7 @@ impl View {
                     }
                 }
                 let request = PodRequest { shape: shape.clone(), count: gated };
-                match (of, unfit) {
+                match (gang(index, class), unfit) {
                     (Some(gang), _) => gangs.entry(gang).or_default().push(request),
                     (None, None) => seen.announce(&class.namespace, request, admitted),
                     (None, Some(why)) => seen.unfit.push((shape, gated, why)),
@@ -347,15 +345,20 @@ fn is_unusable(slot: &NodeSlot, facts: &NodeFacts) -> bool {
     !slot.pods.is_empty() || (facts.ready && !facts.schedulable)
 }
 
-/// How long gated pods are held back whose PodGroup is no gang or was not seen yet, in seconds.
-/// Pods and PodGroups come by different watches, in any order. The pods of a gang that count one by
-/// one would order nodes in groups that have no room for all of them.
+/// How long gated pods are held back whose PodGroup was not seen yet, in seconds. Pods and PodGroups
+/// come by different watches, in any order. The pods of a gang that count one by one would order
+/// nodes in groups that have no room for all of them.
 const UNSEEN_SECONDS: i64 = 10;
+
+/// The PodGroup of the pods of a class.
+fn group(class: &PodClass) -> Option<Key> {
+    Some(Key { namespace: class.namespace.clone(), name: class.pod_group.clone()? })
+}
 
 /// The gang to which pods of a class belong, and the minimum number of its pods that start
 /// together.
 fn gang(index: &Index, class: &PodClass) -> Option<(Key, u64)> {
-    let gang = Key { namespace: class.namespace.clone(), name: class.pod_group.clone()? };
+    let gang = group(class)?;
     let fewest = index.gang_min(&gang)?;
     Some((gang, fewest))
 }

@@ -63,7 +63,7 @@ pub struct Index {
     releases: BTreeMap<Key, Release>,
     /// The sources whose announcements do not count, because they are out of date.
     stale: BTreeSet<String>,
-    /// PodGroups whose pods start together, with the minimum number of pods that start.
+    /// PodGroups, with the minimum number of pods that start together.
     gangs: [BTreeMap<Key, u64>; GANG_KINDS],
     /// The flavors of Kueue.
     flavors: BTreeMap<Key, FlavorSpec>,
@@ -795,15 +795,20 @@ impl Index {
         &mut self.flavors
     }
 
-    /// Returns the PodGroups of one kind that are gangs, with the minimum number of pods that
-    /// start.
+    /// Returns the PodGroups of one kind, with the minimum number of pods that start together; it is
+    /// at most 1 for a PodGroup that is no gang.
     pub(crate) fn gangs(&mut self, kind: usize) -> &mut BTreeMap<Key, u64> {
         &mut self.gangs[kind.min(GANG_KINDS - 1)]
     }
 
     /// Returns the minimum number of pods of a PodGroup that start, or `None` if it is no gang.
     pub fn gang_min(&self, group: &Key) -> Option<u64> {
-        self.gangs.iter().find_map(|gangs| gangs.get(group).copied())
+        self.gangs.iter().find_map(|gangs| gangs.get(group).copied()).filter(|least| *least > 1)
+    }
+
+    /// Whether a PodGroup was seen.
+    pub fn knows_group(&self, group: &Key) -> bool {
+        self.gangs.iter().any(|gangs| gangs.contains_key(group))
     }
 
     /// The number of pods.

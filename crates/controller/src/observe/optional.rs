@@ -244,7 +244,8 @@ fn watch_optional(
         }
         "PodGroup" => {
             let at = GANGS.iter().position(|name| *name == kind.name).unwrap_or(0);
-            let apply = kept(None, move |world| world.index.gangs(at), |group| gang_min(&group));
+            let least = |group: DynamicObject| Some(gang_min(&group).unwrap_or(1));
+            let apply = kept(None, move |world| world.index.gangs(at), least);
             tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
         }
         "NodePool" => {

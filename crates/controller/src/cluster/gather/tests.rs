@@ -965,7 +965,7 @@ fn pods_of_a_pod_group_that_was_not_seen_yet_wait_for_it() {
         pod["spec"]["schedulingGates"] = json!([{"name": "example.com/data"}]);
         pod
     };
-    let mut index = index(&[], &[gated("a"), gated("b")]);
+    let mut index = index(&[], &[]);
     let offers = offers();
     let (mut waiting, mut alone) = (View::default(), View::default());
     let places = BTreeMap::new();
@@ -975,6 +975,16 @@ fn pods_of_a_pod_group_that_was_not_seen_yet_wait_for_it() {
         let held = seen.held_back.get(&HeldBack::PartOfGang).copied().unwrap_or(0);
         (held, seen.cluster.announced.len(), seen.cluster.gangs.len())
     };
+    // All objects are listed before the first turn, so a PodGroup that is not there does not come.
+    let mut listed = index.clone();
+    listed.apply_pod(&serde_json::from_value(gated("a")).unwrap());
+    assert_eq!(at(&mut View::default(), &listed, 99), (0, 1, 0));
+    for view in [&mut waiting, &mut alone] {
+        assert_eq!(at(view, &index, 99), (0, 0, 0));
+    }
+    for name in ["a", "b"] {
+        index.apply_pod(&serde_json::from_value(gated(name)).unwrap());
+    }
     assert_eq!(at(&mut alone, &index, 100), (2, 0, 0));
     assert_eq!(at(&mut alone, &index, 109), (2, 0, 0));
     assert_eq!(at(&mut alone, &index, 110), (0, 1, 0));
@@ -983,4 +993,9 @@ fn pods_of_a_pod_group_that_was_not_seen_yet_wait_for_it() {
     assert_eq!(at(&mut waiting, &index, 200), (2, 0, 0));
     index.apply_pod(&serde_json::from_value(gated("c")).unwrap());
     assert_eq!(at(&mut waiting, &index, 201), (0, 0, 1));
+    // A PodGroup that is no gang does not wait.
+    let mut plain = View::default();
+    assert_eq!(at(&mut plain, &Index::default(), 300), (0, 0, 0));
+    index.gangs(0).insert(Key { namespace: "jobs".into(), name: "ring".into() }, 1);
+    assert_eq!(at(&mut plain, &index, 301), (0, 1, 0));
 }
