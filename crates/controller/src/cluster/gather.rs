@@ -345,9 +345,9 @@ fn is_unusable(slot: &NodeSlot, facts: &NodeFacts) -> bool {
     !slot.pods.is_empty() || (facts.ready && !facts.schedulable)
 }
 
-/// How long gated pods are held back whose PodGroup was not seen yet, in seconds. Pods and PodGroups
-/// come by different watches, in any order. The pods of a gang that count one by one would order
-/// nodes in groups that have no room for all of them.
+/// How long gated pods are held back whose PodGroup was not seen yet, in seconds. Pods and
+/// PodGroups come by different watches, in any order. The pods of a gang that count one by one
+/// would order nodes in groups that have no room for all of them.
 const UNSEEN_SECONDS: i64 = 10;
 
 /// The PodGroup of the pods of a class.

@@ -795,8 +795,8 @@ impl Index {
         &mut self.flavors
     }
 
-    /// Returns the PodGroups of one kind, with the minimum number of pods that start together; it is
-    /// at most 1 for a PodGroup that is no gang.
+    /// Returns the PodGroups of one kind, with the minimum number of pods that start together; it
+    /// is at most 1 for a PodGroup that is no gang.
     pub(crate) fn gangs(&mut self, kind: usize) -> &mut BTreeMap<Key, u64> {
         &mut self.gangs[kind.min(GANG_KINDS - 1)]
     }
