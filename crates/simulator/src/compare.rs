@@ -20,8 +20,7 @@ use super::named_policy::NamedPolicy;
 use super::settings::SimulationSettings;
 use super::spot::Interruptions;
 use super::tiers::TierFigures;
-use super::warm_up::WarmUp;
-use super::world::simulate;
+use super::warm_up::{WarmUp, run, share_between};
 use crate::replay::Workload;
 
 /// The result of a comparison.
@@ -270,13 +269,8 @@ impl Arena<'_> {
             let name = self.run_name(named_policy, replay);
             (self.progress.advanced)(&name, 0.0);
             let warm_up = warm_ups.get(policy).and_then(Option::as_ref);
-            let from_warm_up = warm_up.and_then(|warm_up| {
-                let from_to = (first_decision(self.window), self.window.1);
-                warm_up.replay(world, &|now| self.advanced(&name, from_to, now))
-            });
-            let log = from_warm_up.unwrap_or_else(|| {
-                let from_to = (self.first_submission(), self.window.1);
-                simulate(world, named_policy, &|now| self.advanced(&name, from_to, now))
+            let log = run(world, named_policy, warm_up, &|share| {
+                (self.progress.advanced)(&name, share);
             });
             (self.progress.advanced)(&name, 1.0);
             let tiers = &self.settings.tiers;
@@ -467,11 +461,6 @@ fn step(next: u64, high: Option<u64>) -> Vec<u64> {
             doubled
         }
     }
-}
-
-/// Returns the share of the time from `first` to `last` that is over at `now`, below 1.
-pub(crate) fn share_between(first: i64, last: i64, now: i64) -> f64 {
-    ((now - first) as f64 / (last - first).max(1) as f64).clamp(0.0, 0.999)
 }
 
 fn cores() -> usize {

@@ -17,7 +17,7 @@
 //! gang_estimate.rs  the nodes for jobs whose pods must be in one group
 //! policy_run.rs     the policy under test: its control, and its observations since its last turn
 //! world.rs          the event loop; world/foresight.rs: references that know the future
-//! warm_up.rs        the part of a run that the replays of a policy share
+//! warm_up.rs        runs of a policy, whose replays share the part before the first decision
 //! spot.rs           which jobs use spot instances, and how often these are interrupted
 //! tiers.rs          the waiting of each tier
 //! observed.rs       a run whose ticks an observer sees

@@ -5,13 +5,12 @@ use std::ops::Range;
 use embedder::Catalog;
 use placeholders::Prices;
 
-use super::compare::{Progress, parallel, share_between};
+use super::compare::{Progress, parallel};
 use super::figures::{DayFigures, Figures, Pricing, by_day};
-use super::input::{SimulationInput, first_decision, replayed};
+use super::input::{SimulationInput, replayed};
 use super::named_policy::NamedPolicy;
 use super::settings::SimulationSettings;
-use super::warm_up::WarmUp;
-use super::world::simulate;
+use super::warm_up::{WarmUp, run};
 use crate::replay::Workload;
 
 /// A policy with the options under which it runs.
@@ -53,7 +52,6 @@ pub fn runs(
     (progress.planned)(candidates.len() * replays.len());
     let submitted =
         parallel(&replays, |_| 0, |replay| (*replay, replayed(workload, common, window, *replay)));
-    let first = workload.jobs.first().map_or(0, |job| job.submit);
     let prices = Prices::new(common.policy.objective, catalog);
     let (tiers, warm_share) = (&common.tiers, common.warm_share);
     let pricing = Pricing { prices: &prices, tiers, warm_share };
@@ -83,15 +81,8 @@ pub fn runs(
                     _ => format!("{name} (replay {})", world.replay + 1),
                 };
                 (progress.advanced)(&name, 0.0);
-                let advanced = |from: i64, now: i64| {
-                    (progress.advanced)(&name, share_between(from, window.1, now));
-                };
-                let decision = first_decision(window);
-                let copied = warm_up.as_ref();
-                let copied =
-                    copied.and_then(|run| run.replay(world, &|now| advanced(decision, now)));
-                let log =
-                    copied.unwrap_or_else(|| simulate(world, *policy, &|now| advanced(first, now)));
+                let advanced = |share| (progress.advanced)(&name, share);
+                let log = run(world, *policy, warm_up.as_ref(), &advanced);
                 (progress.advanced)(&name, 1.0);
                 let figures = Figures::of(&log, pricing, scan);
                 RunFigures { figures, days: by_day(&log, pricing) }
