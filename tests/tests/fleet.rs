@@ -41,7 +41,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&out).unwrap()
 }
 
-/// The policy that the advice writes does in a simulation what the advice says of its setting.
+/// The figures of the written policy, replayed from its file, are those of the chosen setting.
 #[test]
 fn the_advised_policy_is_the_setting_that_was_chosen() {
     let folder = tempfile::tempdir().unwrap();

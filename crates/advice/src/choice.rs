@@ -141,8 +141,9 @@ impl Advice {
         let of_check = (&judged[chosen].checked_on, &judged[0].checked_on);
         let resampled = if days - first >= DAYS_MIN { first..days } else { 0..days };
         let pairs = settings[chosen].1[resampled.clone()].iter().zip(&reactive[resampled.clone()]);
-        let (beyond, waiting): (Vec<f64>, Vec<f64>) =
-            pairs.map(|(ours, alone)| (ours.cost() - alone.cost(), alone.waiting)).unzip();
+        let (beyond, waiting): (Vec<f64>, Vec<f64>) = pairs
+            .map(|(ours, alone)| (ours.bill.cost() - alone.bill.cost(), alone.bill.waiting))
+            .unzip();
         let interval = Ratio::of(&beyond, &waiting, run.seed).and_then(|ratio| ratio.interval);
         let check = Check {
             extra_cost: of_check.0.extra_cost(of_check.1),
@@ -216,9 +217,9 @@ impl Advice {
 fn choose(judged: &[Judged], goal: Goal) -> usize {
     let reactive = &judged[0].chosen_on;
     let value = |totals: &Totals| match goal {
-        Goal::Cost => totals.cost(),
+        Goal::Cost => totals.bill.cost(),
         Goal::BillAtMost(_) => totals.weighted_pod_hours,
-        Goal::WaitingAtMost(_) => totals.dollars(),
+        Goal::WaitingAtMost(_) => totals.bill.nodes(),
     };
     let admitted = judged
         .iter()
@@ -233,7 +234,7 @@ fn choose(judged: &[Judged], goal: Goal) -> usize {
 fn is_within(totals: &Totals, reactive: &Totals, goal: Goal) -> bool {
     match goal {
         Goal::Cost => true,
-        Goal::BillAtMost(multiple) => totals.dollars() <= multiple * reactive.dollars(),
+        Goal::BillAtMost(multiple) => totals.bill.nodes() <= multiple * reactive.bill.nodes(),
         Goal::WaitingAtMost(share) => {
             totals.weighted_pod_hours <= share * reactive.weighted_pod_hours
         }
@@ -243,9 +244,9 @@ fn is_within(totals: &Totals, reactive: &Totals, goal: Goal) -> bool {
 /// Whether a setting is within the limit of the goal, and is better than the autoscaler alone.
 fn meets(totals: &Totals, reactive: &Totals, goal: Goal) -> bool {
     let is_better = match goal {
-        Goal::Cost => totals.cost() < reactive.cost(),
+        Goal::Cost => totals.bill.cost() < reactive.bill.cost(),
         // As much waiting or more is within the limit, so that only the bill counts.
-        Goal::WaitingAtMost(share) if share >= 1.0 => totals.dollars() < reactive.dollars(),
+        Goal::WaitingAtMost(share) if share >= 1.0 => totals.bill.nodes() < reactive.bill.nodes(),
         Goal::BillAtMost(_) | Goal::WaitingAtMost(_) => {
             totals.weighted_pod_hours < reactive.weighted_pod_hours
         }
@@ -258,7 +259,7 @@ fn meets(totals: &Totals, reactive: &Totals, goal: Goal) -> bool {
 fn switches(judged: &[Judged]) -> Vec<Switch> {
     let line = |one: &Judged| {
         let all = Totals::sum([&one.chosen_on, &one.checked_on]);
-        (all.weighted_pod_hours, all.cost() - all.waiting)
+        (all.weighted_pod_hours, all.bill.cost() - all.bill.waiting)
     };
     let admitted = judged.iter().enumerate().filter(|(_, one)| one.is_for_clusters);
     let lines: Vec<(usize, (f64, f64))> = admitted.map(|(at, one)| (at, line(one))).collect();
@@ -282,12 +283,14 @@ fn finite<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use simulator::Bill;
 
     use super::*;
 
     /// A day with so many weighted hours of waiting, at $10 an hour, and dollars of idle nodes.
     fn day(hours: f64, idling: f64) -> Totals {
-        Totals { weighted_pod_hours: hours, waiting: 10.0 * hours, idling, ..Totals::default() }
+        let bill = Bill { waiting: 10.0 * hours, idling, ..Bill::default() };
+        Totals { weighted_pod_hours: hours, bill, ..Totals::default() }
     }
 
     fn advice(settings: &[(&str, Vec<Totals>)], goal: Goal) -> Advice {
@@ -362,7 +365,10 @@ mod tests {
 
     #[test]
     fn a_bill_is_limited_by_that_of_the_autoscaler() {
-        let paid = |hours, idling| Totals { packing: 100.0, ..day(hours, idling) };
+        let paid = |hours, idling| {
+            let day = day(hours, idling);
+            Totals { bill: Bill { packing: 100.0, ..day.bill }, ..day }
+        };
         let all = [
             ("reactive", vec![paid(4.0, 0.0); 12]),
             ("constant:1", vec![paid(2.0, 4.0); 12]),

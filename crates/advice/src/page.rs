@@ -60,7 +60,7 @@ pub fn picture(advice: &Advice) -> String {
     let point = |at: usize| {
         let one = &advice.settings[at];
         let all = Totals::sum([&one.chosen_on, &one.checked_on]);
-        (all.dollars(), all.pending_pod_hours, one.name.clone())
+        (all.bill.nodes(), all.pending_pod_hours, one.name.clone())
     };
     let others = (1..advice.settings.len()).filter(|at| *at != advice.chosen).map(point);
     let mut layers = vec![

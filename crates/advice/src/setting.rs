@@ -75,6 +75,17 @@ impl Setting {
         Candidate { name: self.to_string(), policy: self.policy, settings }
     }
 
+    /// Checks that it can run under the options of a run.
+    ///
+    /// # Errors
+    /// An option is out of range, or the policy is found by a search over runs.
+    pub fn check(&self, run: &SimulationSettings) -> Result<(), String> {
+        if self.policy == NamedPolicy::BestConstant {
+            return Err("best-constant is found by a search over runs: give the constants, such as constant:1 and constant:2".into());
+        }
+        self.candidate(run).settings.check().map_err(|error| error.to_string())
+    }
+
     /// Whether a cluster can have it: the autoscaler alone, or a policy of the custom resource.
     /// Other settings are references, and are not chosen.
     pub fn is_for_clusters(&self) -> bool {

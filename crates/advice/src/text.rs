@@ -84,8 +84,8 @@ impl Advice {
             self.days_checked_on,
             grouped(ours.pending_pod_hours),
             grouped(alone.pending_pod_hours),
-            grouped(ours.dollars()),
-            grouped(alone.dollars()),
+            grouped(ours.bill.nodes()),
+            grouped(alone.bill.nodes()),
         );
         if self.check.extra_cost.is_finite() {
             let _ = write!(
@@ -137,8 +137,8 @@ impl Advice {
             format!("{:.1}", all.pending_pod_hours),
             percent(all.hidden_share(), 1),
             format!("{:.2}", all.launches / alone.launches),
-            grouped(all.dollars()),
-            percent(all.dollars() / alone.dollars() - 1.0, 1),
+            grouped(all.bill.nodes()),
+            percent(all.bill.nodes() / alone.bill.nodes() - 1.0, 1),
             percent(one.chosen_on.extra_cost(&reactive.chosen_on), 1),
             percent(one.checked_on.extra_cost(&reactive.checked_on), 1),
         ]
@@ -174,7 +174,7 @@ fn signed(value: f64) -> String {
 mod tests {
     use super::*;
     use crate::Setting;
-    use simulator::SimulationSettings;
+    use simulator::{Bill, SimulationSettings};
 
     /// Twelve equal days: hours of waiting at $10, and dollars of idle and of busy nodes.
     fn days(hours: f64, idling: f64) -> Vec<Totals> {
@@ -184,10 +184,7 @@ mod tests {
             pending_pod_hours: hours,
             weighted_pod_hours: hours,
             launches: 10.0 - hours,
-            waiting: 10.0 * hours,
-            idling,
-            packing: 100.0,
-            ..Totals::default()
+            bill: Bill { waiting: 10.0 * hours, idling, packing: 100.0, ..Bill::default() },
         };
         vec![day; 12]
     }

@@ -1,7 +1,7 @@
 //! Waiting, launches and the bill of some days.
 
 use serde::Serialize;
-use simulator::{DayFigures, RunFigures};
+use simulator::{Bill, DayFigures, RunFigures};
 
 /// Sums over some days, of the mean of several replays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -16,16 +16,10 @@ pub struct Totals {
     pub weighted_pod_hours: f64,
     /// The nodes that were requested.
     pub launches: f64,
-    /// The price of the waiting, in dollars.
-    pub waiting: f64,
-    /// The price of nodes while no pod runs on them, in dollars.
-    pub idling: f64,
-    /// The price of nodes from their request until they are ready, in dollars.
-    pub launching: f64,
-    /// The price of warm pools, in dollars.
-    pub warm_pool: f64,
-    /// The price of nodes while pods run on them, in dollars.
-    pub packing: f64,
+    /// The prices of the waiting, and of the nodes and warm pools. In JSON, its fields are among
+    /// those of the sums.
+    #[serde(flatten)]
+    pub bill: Bill,
 }
 
 /// The names of the sums, in the order of [`Totals::values`].
@@ -51,11 +45,11 @@ impl Totals {
             self.pending_pod_hours,
             self.weighted_pod_hours,
             self.launches,
-            self.waiting,
-            self.idling,
-            self.launching,
-            self.warm_pool,
-            self.packing,
+            self.bill.waiting,
+            self.bill.idling,
+            self.bill.launching,
+            self.bill.warm_pool,
+            self.bill.packing,
         ]
     }
 
@@ -69,28 +63,19 @@ impl Totals {
             pending_pod_hours,
             weighted_pod_hours,
             launches,
-            waiting,
-            idling,
-            launching,
-            warm_pool,
-            packing,
+            bill: Bill { waiting, idling, launching, warm_pool, packing },
         }
     }
 
     /// The sums of one day of one run.
     pub fn of_day(day: &DayFigures) -> Self {
-        let bill = day.bill;
         Self {
             pods: day.pods as f64,
             pods_hidden: day.pods_hidden as f64,
             pending_pod_hours: day.pending_pod_hours,
             weighted_pod_hours: day.weighted_pod_hours,
             launches: day.launches as f64,
-            waiting: bill.waiting,
-            idling: bill.idling,
-            launching: bill.launching,
-            warm_pool: bill.warm_pool,
-            packing: bill.packing,
+            bill: day.bill,
         }
     }
 
@@ -120,21 +105,10 @@ impl Totals {
         Self::of_values(sum)
     }
 
-    /// What policies are compared by, in dollars: waiting, idling, launching and warm pools, as in
-    /// [`simulator::Bill::cost`].
-    pub fn cost(&self) -> f64 {
-        self.waiting + self.idling + self.launching + self.warm_pool
-    }
-
-    /// The price of the nodes and the warm pools, in dollars: what is paid.
-    pub fn dollars(&self) -> f64 {
-        self.idling + self.launching + self.warm_pool + self.packing
-    }
-
     /// The cost beyond that of the autoscaler alone, as a share of the price of the latter's
     /// waiting, as in [`simulator::Figures::extra_cost`]. It is NaN if nothing waited.
     pub fn extra_cost(&self, reactive: &Self) -> f64 {
-        (self.cost() - reactive.cost()) / reactive.waiting
+        (self.bill.cost() - reactive.bill.cost()) / reactive.bill.waiting
     }
 
     /// The share of pods that waited no longer than one scan.

@@ -121,9 +121,9 @@ impl ClusterAdvice {
         let count = days.iter().map(Vec::len).min().unwrap_or(0);
         let settings: Vec<(Setting, Vec<Totals>)> =
             cluster.settings.iter().cloned().zip(days).collect();
-        let catalog = cluster.run.catalog.as_ref().map(instance_types).transpose()?;
-        let price = catalog
-            .map_or(f64::NAN, |catalog| Prices::new(cluster.run.policy.objective, &catalog).wait());
+        let types = cluster.run.catalog.as_ref().context("run.catalog: the plan has none")?;
+        let catalog = types.catalog().context("run.catalog")?;
+        let price = Prices::new(cluster.run.policy.objective, &catalog).wait();
         let advice = Advice::new(&settings, &cluster.run, price, goal);
         let odd = [odd(advice.as_ref(), count, missing.len()), changed].concat();
         Ok(Self { name: cluster.name.clone(), advice, days: count, missing, odd })
@@ -167,15 +167,11 @@ fn odd(advice: Option<&Advice>, days: usize, missing: usize) -> Vec<String> {
     odd
 }
 
-fn instance_types(file: &instances::CatalogFile) -> anyhow::Result<embedder::Catalog> {
-    file.catalog().context("the instance types are invalid")
-}
-
 #[cfg(test)]
 mod tests {
     use advice::Varied;
     use instances::CatalogFile;
-    use simulator::SimulationSettings;
+    use simulator::{Bill, SimulationSettings};
 
     use super::*;
     use crate::plan::Shares;
@@ -205,7 +201,8 @@ mod tests {
                 for day in shard.from / DAY..shard.until / DAY {
                     let waiting = [40.0, 10.0][setting] + f64::from(replay) * 2.0 - 1.0;
                     let idling = [0.0, 20.0][setting];
-                    let totals = Totals { pods: 1.0, waiting, idling, ..Totals::default() };
+                    let bill = Bill { waiting, idling, ..Bill::default() };
+                    let totals = Totals { pods: 1.0, bill, ..Totals::default() };
                     rows.push(Row { setting, replay, day: day * DAY, totals });
                 }
             }

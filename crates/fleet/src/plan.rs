@@ -1,6 +1,6 @@
 //! The clusters, their settings, and the shards.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use advice::Setting;
@@ -221,42 +221,23 @@ impl Cluster {
         let most = Self::SETTINGS_MAX;
         ensure!(self.settings.len() <= most, "settings: there are more than {most}");
         for (at, setting) in self.settings.iter().enumerate() {
-            ensure!(
-                setting.policy != NamedPolicy::BestConstant,
-                "settings[{at}].policy: best-constant is found by a search over runs, so it cannot be shared out"
-            );
-            setting
-                .candidate(&self.run)
-                .settings
-                .check()
-                .with_context(|| format!("settings[{at}]"))?;
+            setting.check(&self.run).map_err(|fault| anyhow::anyhow!("settings[{at}]: {fault}"))?;
         }
         Ok(())
     }
-}
 
-impl Cluster {
     /// Whether these shards have each setting in each replay exactly once.
     fn runs_once(&self, shards: &[&Shard]) -> bool {
-        let replays = usize::try_from(self.run.replays.max(1)).unwrap_or(usize::MAX);
-        let all = self.settings.len().saturating_mul(replays);
-        let count = |shard: &&Shard| {
-            let replays = usize::try_from(shard.replays.count).unwrap_or(usize::MAX);
-            shard.settings.len().saturating_mul(replays)
+        let replays = u64::from(self.run.replays.max(1));
+        let all = (self.settings.len() as u64).saturating_mul(replays);
+        let count = |shard: &&Shard| shard.settings.len() as u64 * u64::from(shard.replays.count);
+        let runs = |shard: &&Shard| -> Vec<(usize, u32)> {
+            let each = shard.settings.iter();
+            each.flat_map(|at| shard.replays.range().map(|replay| (*at, replay))).collect()
         };
-        if shards.iter().map(count).fold(0, usize::saturating_add) != all {
-            return false;
-        }
-        let mut runs = vec![false; all];
-        for shard in shards {
-            for setting in &shard.settings {
-                for replay in shard.replays.range() {
-                    let at = setting * replays + usize::try_from(replay).unwrap_or(usize::MAX);
-                    runs[at] = true;
-                }
-            }
-        }
-        runs.into_iter().all(|ran| ran)
+        // All are counted first, because a plan of somebody else may have very many.
+        shards.iter().map(count).fold(0, u64::saturating_add) == all
+            && shards.iter().flat_map(runs).collect::<BTreeSet<_>>().len() as u64 == all
     }
 }
 
@@ -419,7 +400,7 @@ mod tests {
         );
         refused(
             |plan| plan.clusters[0].settings.push(Setting::of(NamedPolicy::BestConstant)),
-            "clusters[0]: settings[3].policy: best-constant is found by a search over runs, so it cannot be shared out",
+            "clusters[0]: settings[3]: best-constant is found by a search over runs: give the constants, such as constant:1 and constant:2",
         );
         refused(
             |plan| plan.clusters[0].settings.truncate(0),

@@ -34,8 +34,8 @@ pub struct ShardResult {
     pub rows: Vec<Row>,
     /// How long the shard ran, in seconds.
     pub seconds: f64,
-    /// What tells the replayed jobs from others, so that a log that changed between two shards of a
-    /// window is found.
+    /// The number of the replayed jobs, and sums over them. They differ if the log changed between
+    /// two shards of a window.
     pub jobs: String,
 }
 
@@ -45,7 +45,7 @@ const PART_KEY: &str = "prophet.shard";
 /// The key of the time that the shard ran, in seconds.
 const SECONDS_KEY: &str = "prophet.seconds";
 
-/// The key of the text that tells the replayed jobs from others.
+/// The key of the number of the replayed jobs, and of the sums over them.
 const JOBS_KEY: &str = "prophet.jobs";
 
 /// The first columns. Those of [`COLUMNS`] follow.

@@ -54,10 +54,10 @@ impl FleetAdvice {
             " clusters. On the days of the check, pods would wait {} hours for nodes instead of {}, and the nodes would cost ${} instead of ${}",
             grouped(after.pending_pod_hours),
             grouped(before.pending_pod_hours),
-            grouped(after.dollars()),
-            grouped(before.dollars()),
+            grouped(after.bill.nodes()),
+            grouped(before.bill.nodes()),
         );
-        let more = after.dollars() / before.dollars() - 1.0;
+        let more = after.bill.nodes() / before.bill.nodes() - 1.0;
         if more.is_finite() {
             let word = if more < 0.0 { "less" } else { "more" };
             let _ = write!(text, ", {:.1} % {word}", 100.0 * more.abs());
@@ -122,8 +122,8 @@ impl ClusterAdvice {
             word(advice.verdict).into(),
             format!("{:.1}", before.pending_pod_hours),
             format!("{:.1}", after.pending_pod_hours),
-            grouped(before.dollars()),
-            percent(after.dollars() / before.dollars() - 1.0),
+            grouped(before.bill.nodes()),
+            percent(after.bill.nodes() / before.bill.nodes() - 1.0),
             percent(after.extra_cost(before)),
             setting.clone(),
         ]

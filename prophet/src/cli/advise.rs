@@ -115,27 +115,28 @@ impl GoalArgs {
     }
 }
 
+/// The policies that are compared by default.
+const POLICIES: [&str; 8] = [
+    "ensemble",
+    "ensemble:0.9",
+    "ensemble:0.95",
+    "constant:1",
+    "constant:2",
+    "constant:4",
+    "constant:8",
+    "burst:10m:4",
+];
+
 impl Compared {
     /// The settings, the autoscaler alone first.
     ///
     /// # Errors
-    /// A policy is found by a search over runs.
+    /// A setting cannot run, or has a tick that no policy of a cluster can have.
     pub(super) fn settings(&self, run: &SimulationSettings) -> anyhow::Result<Vec<Setting>> {
-        if self.policies.contains(&NamedPolicy::BestConstant) {
-            return Err(wrong_usage::conflict(
-                "best-constant is found by a search over runs: give the constants, such as --policies constant:1,constant:2,constant:4",
-            ));
-        }
         let policies = match &self.policies[..] {
             [] => {
-                let constants = [1, 2, 4, 8].map(NamedPolicy::Constant);
-                let levels = [None, Some(0.9), Some(0.95)];
-                let levels = levels.map(|level| match NamedPolicy::DEFAULT {
-                    NamedPolicy::Forecast(method, _) => NamedPolicy::Forecast(method, level),
-                    other => other,
-                });
-                let burst = "burst:10m:4".parse::<NamedPolicy>().map_err(anyhow::Error::msg)?;
-                levels.into_iter().chain(constants).chain([burst]).collect()
+                let parsed = POLICIES.iter().map(|name| name.parse());
+                parsed.collect::<Result<_, _>>().map_err(anyhow::Error::msg)?
             }
             given => given.to_vec(),
         };
@@ -164,8 +165,8 @@ impl Compared {
             )));
         }
         for setting in &all {
-            let checked = setting.candidate(run).settings.check();
-            checked.map_err(|error| wrong_usage::conflict(format!("{setting}: {error}")))?;
+            let checked = setting.check(run);
+            checked.map_err(|fault| wrong_usage::conflict(format!("{setting}: {fault}")))?;
         }
         Ok(all)
     }

@@ -100,7 +100,7 @@ fn run_one(plan: &Plan, shard: &Shard, onnx_runtime: Option<&Path>) -> anyhow::R
         }
     }
     let seconds = Duration::as_secs_f64(&started.elapsed());
-    Ok(ShardResult { rows, seconds, jobs: told_apart(&trace.jobs) })
+    Ok(ShardResult { rows, seconds, jobs: fingerprint(&trace.jobs) })
 }
 
 /// A time of a log as a point of time.
@@ -109,8 +109,8 @@ fn at(seconds: i64) -> anyhow::Result<TimePoint> {
     time.format("%Y-%m-%dT%H:%M:%S").to_string().parse().map_err(anyhow::Error::msg)
 }
 
-/// A text that tells jobs from others: their number, and sums over them.
-fn told_apart(jobs: &[Job]) -> String {
+/// The number of some jobs, and sums over them. They differ if a log changed.
+fn fingerprint(jobs: &[Job]) -> String {
     let sum = |of: fn(&Job) -> i128| jobs.iter().map(of).fold(0_i128, i128::wrapping_add);
     format!(
         "{} jobs, submissions {}, run times {}, pods {}",
