@@ -36,6 +36,7 @@ pub mod process;
 mod programs;
 pub mod prometheus;
 pub mod quantity;
+pub mod real_node;
 pub mod schemas;
 pub mod stepped_clock;
 pub mod wait;

@@ -1,0 +1,82 @@
+//! The control group below which a node's pods are. It is removed with the node.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+/// Where Linux has its control groups.
+const MOUNT: &str = "/sys/fs/cgroup";
+
+/// A control group of a node, in each hierarchy of the machine.
+#[derive(Debug)]
+pub(super) struct Cgroup {
+    name: String,
+}
+
+impl Cgroup {
+    /// Creates a group at the top.
+    ///
+    /// # Errors
+    /// The machine has no control groups that this user may create.
+    pub(super) fn create(name: &str) -> Result<Self> {
+        let hierarchies = hierarchies();
+        ensure!(!hierarchies.is_empty(), "no control groups in {MOUNT}");
+        let unified = Path::new(MOUNT).join("cgroup.controllers");
+        for hierarchy in hierarchies {
+            let group = hierarchy.join(name);
+            fs::create_dir_all(&group)
+                .with_context(|| format!("failed to create {}", group.display()))?;
+        }
+        if let Ok(controllers) = fs::read_to_string(unified) {
+            // With one hierarchy, a group has the controllers that its parent passes on.
+            let all: Vec<String> =
+                controllers.split_whitespace().map(|name| format!("+{name}")).collect();
+            for folder in [Path::new(MOUNT), &Path::new(MOUNT).join(name)] {
+                let _ = fs::write(folder.join("cgroup.subtree_control"), all.join(" "));
+            }
+        }
+        Ok(Self { name: name.to_owned() })
+    }
+
+    /// The name from the top, as in the kubelet's flag.
+    pub(super) fn path(&self) -> String {
+        format!("/{}", self.name)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        for hierarchy in hierarchies() {
+            let group = hierarchy.join(&self.name);
+            // A group can be removed some milliseconds after its last process has ended.
+            for _ in 0..20 {
+                if remove(&group) {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+    }
+}
+
+/// Removes a group and those below it; returns whether it is gone.
+fn remove(group: &Path) -> bool {
+    for entry in fs::read_dir(group).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove(&entry.path());
+        }
+    }
+    fs::remove_dir(group).is_ok() || !group.exists()
+}
+
+/// The folders of the hierarchies: one of version 2, or those of version 1.
+fn hierarchies() -> Vec<PathBuf> {
+    let has_groups = |folder: &Path| folder.join("cgroup.procs").exists();
+    if has_groups(Path::new(MOUNT)) {
+        return vec![MOUNT.into()];
+    }
+    let folders = fs::read_dir(MOUNT).into_iter().flatten().flatten().map(|entry| entry.path());
+    folders.filter(|folder| has_groups(folder) && !folder.is_symlink()).collect()
+}
