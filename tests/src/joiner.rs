@@ -1,8 +1,9 @@
 //! A stand-in for the kubelets: creates a Node for each instance of the Auto Scaling groups after a
 //! latency, and deletes the Node and its pods when the instance is gone. kwok keeps the Nodes alive
-//! in between.
+//! in between, or real kubelets register themselves and run the pods.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crate::instances::GPU;
 use crate::moto::{self, Moto};
 use crate::node_template;
 use crate::quantity::thousandths;
+use crate::real_node::{Boot, Kubelets, RealNode};
 
 /// The pause between two reads of the groups: short compared with every latency of the tests.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -39,6 +41,8 @@ pub struct JoinerSettings {
     /// The kubelet's reserved memory. The default is a little less than that of Amazon's node
     /// images.
     pub reserved_memory_mib: u32,
+    /// Real kubelets, which run the pods of their nodes. Without them, kwok must run.
+    pub kubelets: Option<Kubelets>,
 }
 
 impl Default for JoinerSettings {
@@ -48,6 +52,7 @@ impl Default for JoinerSettings {
             gpu_latency: Duration::ZERO,
             reserved_cpu_millis: 80,
             reserved_memory_mib: 850,
+            kubelets: None,
         }
     }
 }
@@ -68,6 +73,7 @@ struct State {
     latencies: BTreeMap<String, Duration>,
     failing: BTreeSet<String>,
     joined: Vec<Joined>,
+    nodes: BTreeMap<String, Arc<RealNode>>,
     errors: Vec<String>,
 }
 
@@ -90,7 +96,7 @@ impl Joiner {
         let work = async move || {
             let autoscaling = aws_sdk_autoscaling::Client::new(&moto::configure(&endpoint).await);
             match connect(&kubeconfig).await {
-                Ok(client) => Work::new(client, autoscaling, settings, shared).run().await,
+                Ok(client) => Work::new(client, kubeconfig, autoscaling, settings, shared).run().await,
                 Err(error) => lock(&shared).errors.push(format!("{error:#}")),
             }
         };
@@ -118,6 +124,11 @@ impl Joiner {
         lock(&self.state).joined.clone()
     }
 
+    /// A real node, by its name.
+    pub fn node(&self, name: &str) -> Option<Arc<RealNode>> {
+        lock(&self.state).nodes.get(name).cloned()
+    }
+
     /// The errors so far. The joiner retries after each of them.
     pub fn errors(&self) -> Vec<String> {
         lock(&self.state).errors.clone()
@@ -138,6 +149,7 @@ struct Known {
 
 struct Work {
     client: Client,
+    kubeconfig: PathBuf,
     autoscaling: aws_sdk_autoscaling::Client,
     settings: JoinerSettings,
     state: Arc<Mutex<State>>,
@@ -147,11 +159,12 @@ struct Work {
 impl Work {
     fn new(
         client: Client,
+        kubeconfig: PathBuf,
         autoscaling: aws_sdk_autoscaling::Client,
         settings: JoinerSettings,
         state: Arc<Mutex<State>>,
     ) -> Self {
-        Self { client, autoscaling, settings, state, known: BTreeMap::new() }
+        Self { client, kubeconfig, autoscaling, settings, state, known: BTreeMap::new() }
     }
 
     async fn run(mut self) {
@@ -232,6 +245,18 @@ impl Work {
         reserve(&mut allocatable, "cpu", i128::from(reserved_cpu_millis))?;
         reserve(&mut allocatable, "memory", i128::from(reserved_memory_mib) * (1_000 << 20))?;
         let gpus_due = !gpu_latency.is_zero() && template.capacity.contains_key(GPU);
+        if let Some(kubelets) = &self.settings.kubelets {
+            let boot = Boot {
+                name: id.to_owned(),
+                provider_id: format!("aws:///{}/{id}", template.zone),
+                labels: template.labels,
+                taints: template.taints,
+                allocatable,
+            };
+            let node = RealNode::start(&self.kubeconfig, &boot, kubelets).await?;
+            lock(&self.state).nodes.insert(id.to_owned(), Arc::new(node));
+            return Ok(template.capacity.contains_key(GPU));
+        }
         let mut capacity = template.capacity;
         if gpus_due {
             capacity.remove(GPU);
@@ -274,8 +299,12 @@ impl Work {
         Ok(())
     }
 
-    /// Deletes the node of a terminated instance and its pods, because no kubelet is left to do it.
+    /// Ends the node of a terminated instance, and deletes its object and its pods, because no
+    /// kubelet is left to do it.
     async fn remove(&self, id: &str) -> Result<()> {
+        // The node ends without the lock, because its processes take a while to end.
+        let node = lock(&self.state).nodes.remove(id);
+        drop(node);
         let now = DeleteParams::default().grace_period(0);
         let nodes: Api<Node> = Api::all(self.client.clone());
         ignore_absence(nodes.delete(id, &now).await.map(drop))?;

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Taint;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -28,6 +29,7 @@ pub use self::image::{Image, PAUSE, SHELL};
 use crate::built;
 use crate::ports::Port;
 use crate::process::Process;
+use crate::quantity::thousandths;
 
 /// The longest wait for a part of a node, long enough for a loaded machine.
 const DEADLINE: Duration = Duration::from_mins(1);
@@ -36,7 +38,7 @@ const DEADLINE: Duration = Duration::from_mins(1);
 pub const API_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 
 /// The memory that the kubelet keeps free by evictions, which is not allocatable.
-const EVICTION_MIB: u64 = 100;
+const EVICTION_MIB: i128 = 100;
 
 /// Gives a node its own mounts and processes: the folders that containerd, the kubelet and the
 /// plugins of the network use by default are those below the folder `$1`. The shell waits for
@@ -59,15 +61,19 @@ pub struct Boot {
     pub name: String,
     /// The ID of the instance, in the form of a cloud provider.
     pub provider_id: String,
-    /// The labels, in addition to those that the kubelet sets.
+    /// The labels.
     pub labels: BTreeMap<String, String>,
     /// The taints.
     pub taints: Vec<Taint>,
-    /// What pods may request. The node has as many cores as this machine.
-    pub allocatable_cpu_millis: u64,
-    /// What pods may request, in MiB.
-    pub allocatable_memory_mib: u64,
-    /// Archives of images that the node has from the start.
+    /// What pods may request of CPU and memory. Other resources are left to device plugins. The
+    /// node's capacity is that of this machine.
+    pub allocatable: BTreeMap<String, Quantity>,
+}
+
+/// What all nodes of a cluster have.
+#[derive(Debug, Clone, Default)]
+pub struct Kubelets {
+    /// Archives of images that nodes have from the start.
     pub images: Vec<PathBuf>,
     /// Names of registries, and the address on loopback that serves each.
     pub registries: Vec<(String, SocketAddr)>,
@@ -88,15 +94,22 @@ pub struct RealNode {
 /// # Errors
 /// Standard error is closed.
 pub fn permitted() -> Result<bool> {
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--pid", "--fork", "--", "mount", "-t", "proc", "proc", "/proc"]);
-    let trial = run(&mut command).and_then(|_| Cgroup::create(&format!("prophet-{}", std::process::id())));
-    if let Err(error) = &trial {
+    let attempt = || {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--pid", "--fork", "--", "mount", "-t", "proc", "proc", "/proc"]);
+        run(&mut command)?;
+        Cgroup::create(&format!("prophet-{}", std::process::id()))?;
+        let version = run(Command::new(built::control_plane("bin/runc")?).arg("--version"))?;
+        ensure!(version.contains("libseccomp"), "runc was built without filters of system calls");
+        Ok(())
+    };
+    let permitted: Result<()> = attempt();
+    if let Err(error) = &permitted {
         // Written directly, because the output of a test that passes is not shown.
-        let note = format!("note: no real node starts, because this machine does not permit it: {error:#}\n");
+        let note = format!("note: no real node starts on this machine: {error:#}\n");
         std::io::stderr().write_all(note.as_bytes())?;
     }
-    Ok(trial.is_ok())
+    Ok(permitted.is_ok())
 }
 
 impl RealNode {
@@ -105,14 +118,14 @@ impl RealNode {
     ///
     /// # Errors
     /// `make control-plane` has not been run, or a part does not start.
-    pub async fn start(kubeconfig: &Path, boot: &Boot) -> Result<Self> {
+    pub async fn start(kubeconfig: &Path, boot: &Boot, kubelets: &Kubelets) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("prophet-node-").tempdir()?;
         let path = folder.path();
         let port = Port::free()?;
         let unique = path.file_name().and_then(|name| name.to_str()).context("no UTF-8")?;
         let cgroup = Cgroup::create(unique)?;
         write_network(path, &port)?;
-        write_containerd(path, boot)?;
+        write_containerd(path, kubelets)?;
         write_kubelet(path, boot, &port, &cgroup)?;
         fs::write(path.join("kubeconfig"), fs::read(kubeconfig)?)?;
 
@@ -131,7 +144,7 @@ impl RealNode {
             })
             .await?;
         let first = first_process(containerd.id())?;
-        for image in &boot.images {
+        for image in &kubelets.images {
             let mut import = inside(first, &built::control_plane("bin/ctr")?);
             run(import.args(["--namespace", "k8s.io", "images", "import"]).arg(image))?;
         }
@@ -207,9 +220,9 @@ fn write_network(folder: &Path, port: &Port) -> Result<()> {
     Ok(fs::write(target.join("pods.conflist"), network.to_string())?)
 }
 
-fn write_containerd(folder: &Path, boot: &Boot) -> Result<()> {
+fn write_containerd(folder: &Path, kubelets: &Kubelets) -> Result<()> {
     let programs = built::control_plane("bin")?;
-    for (registry, address) in &boot.registries {
+    for (registry, address) in &kubelets.registries {
         let hosts = folder.join("registries").join(registry);
         fs::create_dir_all(&hosts)?;
         fs::write(hosts.join("hosts.toml"), format!("server = \"http://{address}\"\n"))?;
@@ -246,12 +259,13 @@ fn write_kubelet(folder: &Path, boot: &Boot, port: &Port, cgroup: &Cgroup) -> Re
     let meminfo = fs::read_to_string("/proc/meminfo")?;
     let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let total = total.and_then(|line| line.split_whitespace().next()).context("no MemTotal")?;
-    let (total, cores) = (total.parse::<u64>()? / 1024, std::thread::available_parallelism()?);
-    let cores = u64::try_from(cores.get())? * 1000;
-    let (cpu, memory) = (boot.allocatable_cpu_millis, boot.allocatable_memory_mib + EVICTION_MIB);
+    let (total, cores) = (i128::from(total.parse::<u64>()?), std::thread::available_parallelism()?);
+    let cores = i128::try_from(cores.get())? * 1_000;
+    let amount = |name| boot.allocatable.get(name).map_or(Ok(0), |amount| thousandths(&amount.0));
+    let (cpu, memory) = (amount("cpu")?, amount("memory")? / 1_024_000 + EVICTION_MIB * 1_024);
     ensure!(
         cpu <= cores && memory <= total,
-        "this machine has {cores}m of CPU and {total} MiB, less than the {cpu}m and {memory} MiB of a node"
+        "this machine has {cores}m of CPU and {total}Ki, less than the {cpu}m and {memory}Ki of a node"
     );
     let configuration = json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -272,7 +286,7 @@ fn write_kubelet(folder: &Path, boot: &Boot, port: &Port, cgroup: &Cgroup) -> Re
         // It cannot be measured on every machine.
         "localStorageCapacityIsolation": false,
         "evictionHard": {"memory.available": format!("{EVICTION_MIB}Mi")},
-        "systemReserved": {"cpu": format!("{}m", cores - cpu), "memory": format!("{}Mi", total - memory)},
+        "systemReserved": {"cpu": format!("{}m", cores - cpu), "memory": format!("{}Ki", total - memory)},
         "makeIPTablesUtilChains": false,
         "nodeStatusUpdateFrequency": "2s",
     });

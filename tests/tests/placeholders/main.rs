@@ -17,6 +17,7 @@ mod policies;
 mod preemption;
 mod prometheus;
 mod reality;
+mod real;
 mod replicas;
 mod secrets;
 mod soak;

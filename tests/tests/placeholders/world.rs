@@ -17,7 +17,7 @@ use tests::api_proxy::ApiProxy;
 use tests::autoscaler::{Autoscaler, AutoscalerSettings};
 use tests::control_plane::{ControlPlane, Options};
 use tests::installed::{self, NAMESPACE, Prophet};
-use tests::joiner::{self, Joiner};
+use tests::joiner::{Joiner, JoinerSettings};
 use tests::moto::Moto;
 use tests::node_group::{NodeGroup, PLACEMENT_GROUP_LABEL};
 use tests::quantity::thousandths;
@@ -35,17 +35,32 @@ const OF_THEMSELVES: [&str; 7] =
     ["Event", "Lease", "Node", "CSINode", "ConfigMap", "APIService", "ComponentStatus"];
 
 /// The configuration of a [`World`].
-#[derive(Default)]
 pub(crate) struct Plan<'a> {
     pub(crate) groups: Vec<NodeGroup>,
     pub(crate) options: Options,
     pub(crate) autoscaler: AutoscalerSettings,
+    /// The nodes that join. By default, they are Ready after three seconds.
+    pub(crate) nodes: JoinerSettings,
     /// YAML documents that are applied before the controller starts.
     pub(crate) before: Vec<&'a str>,
     /// Additional arguments of the controller.
     pub(crate) arguments: Vec<String>,
     /// Whether the controller reaches the API server through a proxy.
     pub(crate) proxied: bool,
+}
+
+impl Default for Plan<'_> {
+    fn default() -> Self {
+        Self {
+            groups: Vec::new(),
+            options: Options::default(),
+            autoscaler: AutoscalerSettings::default(),
+            nodes: JoinerSettings { latency: Duration::from_secs(3), ..Default::default() },
+            before: Vec::new(),
+            arguments: Vec::new(),
+            proxied: false,
+        }
+    }
 }
 
 impl Plan<'_> {
@@ -83,9 +98,7 @@ impl World {
         for group in &plan.groups {
             group.create(&moto).await?;
         }
-        let nodes =
-            joiner::JoinerSettings { latency: Duration::from_secs(3), ..Default::default() };
-        let joiner = Joiner::start(&plane, &moto, nodes)?;
+        let joiner = Joiner::start(&plane, &moto, plan.nodes.clone())?;
         let autoscaler = Autoscaler::start(&plane, &moto, plan.autoscaler.clone())?;
         let proxy = plan.proxied.then(|| ApiProxy::start(plane.server())).transpose()?;
         Ok(Self { prophet: None, proxy, autoscaler, joiner, moto, plane })

@@ -1,0 +1,99 @@
+//! Scenarios on real nodes: kubelet, containerd and runc run the pods on this machine.
+
+mod jobs;
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ContainerState, Pod};
+use kube::ResourceExt as _;
+use tests::control_plane::Options;
+use tests::joiner::JoinerSettings;
+use tests::node_group::NodeGroup;
+use tests::real_node::{self, Image, Kubelets, PAUSE, SHELL};
+use tests::wait;
+
+use super::world::{DEADLINE, Plan, World};
+
+/// The instance type of real nodes: no more cores than the smallest machine that runs the tests.
+const TYPE: &str = "m5.large";
+
+/// The images that all nodes have from the start.
+struct Images(Vec<Image>);
+
+impl Images {
+    /// The images of pods, or nothing if this machine does not permit real nodes.
+    fn where_permitted() -> Option<Self> {
+        if !real_node::permitted().unwrap() {
+            return None;
+        }
+        let images = [Image::pause(), Image::shell()];
+        Some(Self(images.map(|image| image.unwrap_or_else(|error| panic!("{error:#}"))).into()))
+    }
+
+    /// A plan with groups whose instances become real nodes, as soon as they are there.
+    fn plan(&self, groups: impl IntoIterator<Item = NodeGroup>) -> Plan<'static> {
+        let images = self.0.iter().map(Image::archive).collect();
+        let kubelets = Kubelets { images, ..Kubelets::default() };
+        let nodes = JoinerSettings {
+            latency: Duration::ZERO,
+            kubelets: Some(kubelets),
+            ..JoinerSettings::default()
+        };
+        let options = Options { kwok: false, ..Options::default() };
+        Plan { options, nodes, ..Plan::of(groups) }
+    }
+}
+
+/// A policy that holds so many placeholders at no demand, and none from a demand of one node.
+fn holding(placeholders: u32) -> String {
+    format!(
+        "{{mode: Act, tick: 10s, placeholders: {{image: '{PAUSE}'}}, forecast: {{method: ladder, ladder: {{nodesToReplicas: [[0, {placeholders}], [1, 0]]}}}}}}"
+    )
+}
+
+/// A Job of one pod that needs a node, with these fields of its container in addition, such as
+/// `command: ['true']`.
+fn job(name: &str, container: &str) -> String {
+    format!(
+        "{{apiVersion: batch/v1, kind: Job, metadata: {{name: {name}}}, spec: {{backoffLimit: 0, template: {{spec: {{restartPolicy: Never, terminationGracePeriodSeconds: 1,
+           containers: [{{name: work, image: '{SHELL}', resources: {{requests: {{cpu: '1'}}}}, {container}}}]}}}}}}}}"
+    )
+}
+
+/// The state of a pod's container.
+fn state(pod: &Pod) -> Option<&ContainerState> {
+    pod.status.as_ref()?.container_statuses.as_ref()?.first()?.state.as_ref()
+}
+
+fn is_running(pod: &Pod) -> bool {
+    state(pod).is_some_and(|state| state.running.is_some())
+}
+
+/// Why and with which exit code a pod's container ended.
+fn end(pod: &Pod) -> Option<(&str, i32)> {
+    let end = state(pod)?.terminated.as_ref()?;
+    Some((end.reason.as_deref()?, end.exit_code))
+}
+
+impl World {
+    /// Waits until a pod whose name begins with `name` has this property; returns it.
+    async fn wait_for_pod(&self, name: &str, what: &str, has: impl Fn(&Pod) -> bool) -> Pod {
+        let what = format!("a pod of {name} that {what}");
+        let waited = wait::until(&what, DEADLINE, async || {
+            let all = self.pods("default").await?;
+            Ok(all.into_iter().find(|pod| pod.name_any().starts_with(name) && has(pod)))
+        });
+        waited.await.unwrap_or_else(|error| panic!("{error:#}\n{}", self.details()))
+    }
+
+    /// Waits until so many placeholders run.
+    async fn wait_for_running_placeholders(&self, count: usize) {
+        let what = format!("{count} placeholders that run");
+        let waited = wait::until_true(&what, DEADLINE, async || {
+            let pods = self.pods(tests::installed::NAMESPACE).await?;
+            let ours = pods.iter().filter(|pod| pod.labels().contains_key("prophet.dev/policy"));
+            Ok(ours.filter(|pod| is_running(pod)).count() == count)
+        });
+        waited.await.unwrap_or_else(|error| panic!("{error:#}\n{}", self.details()));
+    }
+}
