@@ -245,7 +245,7 @@ impl World {
     /// The numbers of placeholders on nodes, pending without the gate, and held by the gate.
     pub(crate) async fn placeholders(&self) -> Result<[usize; 3]> {
         let mut pods = self.pods(NAMESPACE).await?;
-        pods.retain(|pod| pod.labels().contains_key("prophet.dev/policy"));
+        pods.retain(is_placeholder);
         let count = |of: fn(&Pod) -> bool| pods.iter().filter(|pod| of(pod)).count();
         Ok([count(is_bound), count(|pod| !is_bound(pod) && !is_gated(pod)), count(is_gated)])
     }
@@ -280,8 +280,10 @@ impl World {
                 let asks = memory(container.resources.as_ref()?.requests.as_ref()?)?;
                 Some(has - asks < LEFT)
             };
+            let mut pods = self.pods(NAMESPACE).await?;
+            pods.retain(is_placeholder);
             Ok(self.placeholders().await? == [count, 0, 0]
-                && self.pods(NAMESPACE).await?.iter().all(|pod| sized(pod) == Some(true)))
+                && pods.iter().all(|pod| sized(pod) == Some(true)))
         });
         waited.await.unwrap_or_else(|error| panic!("{error:#}\n{}", self.details()));
     }
@@ -408,6 +410,10 @@ impl World {
 /// An amount of memory, in bytes.
 fn memory(of: &BTreeMap<String, Quantity>) -> Option<i128> {
     Some(thousandths(&of.get("memory")?.0).ok()? / 1_000)
+}
+
+pub(crate) fn is_placeholder(pod: &Pod) -> bool {
+    pod.labels().contains_key("prophet.dev/policy")
 }
 
 pub(crate) fn is_bound(pod: &Pod) -> bool {

@@ -1,10 +1,11 @@
 //! Scenarios on real nodes: kubelet, containerd and runc run the pods on this machine.
 
+mod installed;
 mod jobs;
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ContainerState, Pod};
+use k8s_openapi::api::core::v1::{ContainerState, Node, Pod};
 use kube::ResourceExt as _;
 use tests::control_plane::Options;
 use tests::joiner::JoinerSettings;
@@ -12,7 +13,7 @@ use tests::node_group::NodeGroup;
 use tests::real_node::{self, Image, Kubelets, PAUSE, SHELL};
 use tests::wait;
 
-use super::world::{DEADLINE, Plan, World};
+use super::world::{DEADLINE, Plan, World, is_placeholder};
 
 /// The instance type of real nodes: no more cores than the smallest machine that runs the tests.
 const TYPE: &str = "m5.large";
@@ -69,6 +70,12 @@ fn is_running(pod: &Pod) -> bool {
     state(pod).is_some_and(|state| state.running.is_some())
 }
 
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|found| found.type_ == "Ready" && found.status == "True")
+}
+
 /// Why and with which exit code a pod's container ended.
 fn end(pod: &Pod) -> Option<(&str, i32)> {
     let end = state(pod)?.terminated.as_ref()?;
@@ -86,12 +93,21 @@ impl World {
         waited.await.unwrap_or_else(|error| panic!("{error:#}\n{}", self.details()))
     }
 
+    /// Waits until there are so many nodes, all of them Ready.
+    async fn wait_for_ready_nodes(&self, count: usize) {
+        let waited = wait::until_true("nodes that are Ready", DEADLINE, async || {
+            let nodes = self.nodes().await;
+            Ok(nodes.len() == count && nodes.iter().all(is_ready))
+        });
+        waited.await.unwrap_or_else(|error| panic!("{error:#}\n{}", self.details()));
+    }
+
     /// Waits until so many placeholders run.
     async fn wait_for_running_placeholders(&self, count: usize) {
         let what = format!("{count} placeholders that run");
         let waited = wait::until_true(&what, DEADLINE, async || {
             let pods = self.pods(tests::installed::NAMESPACE).await?;
-            let ours = pods.iter().filter(|pod| pod.labels().contains_key("prophet.dev/policy"));
+            let ours = pods.iter().filter(|pod| is_placeholder(pod));
             Ok(ours.filter(|pod| is_running(pod)).count() == count)
         });
         waited.await.unwrap_or_else(|error| panic!("{error:#}\n{}", self.details()));
