@@ -96,7 +96,9 @@ impl Joiner {
         let work = async move || {
             let autoscaling = aws_sdk_autoscaling::Client::new(&moto::configure(&endpoint).await);
             match connect(&kubeconfig).await {
-                Ok(client) => Work::new(client, kubeconfig, autoscaling, settings, shared).run().await,
+                Ok(client) => {
+                    Work::new(client, kubeconfig, autoscaling, settings, shared).run().await
+                }
                 Err(error) => lock(&shared).errors.push(format!("{error:#}")),
             }
         };
@@ -255,7 +257,8 @@ impl Work {
             };
             let node = RealNode::start(&self.kubeconfig, &boot, kubelets).await?;
             lock(&self.state).nodes.insert(id.to_owned(), Arc::new(node));
-            return Ok(template.capacity.contains_key(GPU));
+            // A device plugin registers GPUs, when the test starts it.
+            return Ok(false);
         }
         let mut capacity = template.capacity;
         if gpus_due {

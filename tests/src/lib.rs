@@ -37,6 +37,7 @@ mod programs;
 pub mod prometheus;
 pub mod quantity;
 pub mod real_node;
+pub mod registry;
 pub mod schemas;
 pub mod stepped_clock;
 pub mod wait;

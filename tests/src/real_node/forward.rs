@@ -59,7 +59,11 @@ async fn serve(listener: TcpListener, upstream: SocketAddr, rate: Option<u32>) {
 }
 
 /// Copies until either side ends, at most so many bytes a second.
-async fn copy(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, rate: Option<u32>) {
+async fn copy(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    rate: Option<u32>,
+) {
     let mut piece = vec![0; PIECE];
     let mut due = Instant::now();
     while let Ok(length @ 1..) = from.read(&mut piece).await {

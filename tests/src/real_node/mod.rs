@@ -181,6 +181,16 @@ impl RealNode {
         run(Command::new("kill").arg(format!("-{signal}")).arg(id.to_string())).map(drop)
     }
 
+    /// Starts a device plugin, which registers two GPUs. It ends when the value is dropped.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub fn start_device_plugin(&self) -> Result<Process> {
+        let program = built::control_plane("bin/device-plugin")?;
+        let command = inside(first_process(self.containerd.id())?, &program);
+        Process::start("device-plugin", &command, self.folder.path())
+    }
+
     /// The log of the kubelet so far.
     ///
     /// # Errors

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::Command;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -12,7 +11,6 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, ListParams};
 use serde_json::json;
-use tests::built;
 use tests::control_plane::Options;
 use tests::helm;
 use tests::installed::NAMESPACE;
@@ -22,7 +20,7 @@ use tests::real_node::{API_SERVICE, Image, ServiceAddress};
 use tests::wait;
 
 use super::super::world::{DEADLINE, Plan, World};
-use super::{Images, PAUSE, TYPE, end, is_running, job};
+use super::{Images, PAUSE, TYPE, end, is_running, job, kubectl};
 
 /// Where the chart's volumes are on a node.
 const HISTORY: &str = "/var/warm/history";
@@ -64,8 +62,7 @@ fn helm(world: &World, command: &[&str], values: &[String]) -> String {
 
 /// A volume for a replica on a disk of a node.
 fn volume(node: &str) -> String {
-    let terms =
-        json!([{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}]);
+    let terms = json!([{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}]);
     let volume = json!({
         "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": node},
         "spec": {
@@ -153,7 +150,8 @@ async fn the_packed_chart_runs_the_image_on_real_nodes_through_its_whole_life() 
     world.wait_for_ready_replicas(2).await;
     let leader = world.leader_of(&["prophet-0", "prophet-1"]).await;
     let pods = world.controllers().list(&ListParams::default()).await.unwrap().items;
-    let on: BTreeSet<_> = pods.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.clone()).collect();
+    let on: BTreeSet<_> =
+        pods.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.clone()).collect();
     assert_eq!(on, nodes.iter().cloned().collect(), "each replica is on a node of its own");
     assert!(world.sets().await.unwrap().is_empty(), "Observe holds nothing");
 
@@ -208,15 +206,6 @@ async fn drain(world: &World, leader: &str) {
     assert!(refused.contains("would violate the pod's disruption budget"), "{refused}");
     kubectl(world, &["uncordon", &nodes[0], &nodes[1]]).unwrap();
     world.wait_for_ready_replicas(2).await;
-}
-
-/// Runs kubectl as the administrator; returns its output, or its errors.
-fn kubectl(world: &World, arguments: &[&str]) -> Result<String, String> {
-    let mut kubectl = Command::new(built::control_plane("bin/kubectl").unwrap());
-    let kubectl = kubectl.args(arguments).env("KUBECONFIG", world.plane.kubeconfig());
-    let output = kubectl.output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
 /// Nothing of the release is left but what the documentation says.

@@ -2,7 +2,11 @@
 
 mod installed;
 mod jobs;
+mod latency;
+mod nodes;
+mod warm;
 
+use std::process::Command;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ContainerState, Node, Pod};
@@ -11,7 +15,7 @@ use tests::control_plane::Options;
 use tests::joiner::JoinerSettings;
 use tests::node_group::NodeGroup;
 use tests::real_node::{self, Image, Kubelets, PAUSE, SHELL};
-use tests::wait;
+use tests::{built, wait};
 
 use super::world::{DEADLINE, Plan, World, is_placeholder};
 
@@ -80,6 +84,15 @@ fn is_ready(node: &Node) -> bool {
 fn end(pod: &Pod) -> Option<(&str, i32)> {
     let end = state(pod)?.terminated.as_ref()?;
     Some((end.reason.as_deref()?, end.exit_code))
+}
+
+/// Runs kubectl as the administrator; returns its output, or its errors.
+fn kubectl(world: &World, arguments: &[&str]) -> Result<String, String> {
+    let mut kubectl = Command::new(built::control_plane("bin/kubectl").unwrap());
+    let kubectl = kubectl.args(arguments).env("KUBECONFIG", world.plane.kubeconfig());
+    let output = kubectl.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
 impl World {
