@@ -32,7 +32,7 @@ pub(super) fn size<'a>(
     sizes: &mut Sizes,
     too_large: &mut BTreeSet<String>,
 ) -> Option<Resources> {
-    let expected = group.capacity.accelerators > 0;
+    let expected = expects_accelerators(group);
     let templates = nodes.filter(|(_, facts)| {
         facts.ready
             && (!expected
@@ -73,6 +73,12 @@ pub(super) fn size<'a>(
         left = left.take(requests)?;
     }
     (left.pods > 0 && (left.cpu_millis > 0 || left.accelerators > 0)).then_some(left)
+}
+
+/// Whether a new node of a group has accelerators once its device plugin has registered them, by
+/// its instance type or its tags.
+fn expects_accelerators(group: &NodeGroup) -> bool {
+    template(group).accelerators > 0
 }
 
 /// The most nodes of a group that are examined for DaemonSets in a turn: twenty, because nodes of a
@@ -148,7 +154,7 @@ pub(super) fn substitutes<'a>(
     devices: &'a BTreeMap<String, u64>,
 ) -> impl Iterator<Item = (&'a String, &'a u64)> {
     let vendor = group.accelerator_kind.as_str().split_once('/').map_or("", |(vendor, _)| vendor);
-    let expected = group.capacity.accelerators > 0;
+    let expected = expects_accelerators(group);
     devices.iter().filter(move |(name, _)| {
         expected && name.split_once('/').is_some_and(|(of, _)| of == vendor)
     })

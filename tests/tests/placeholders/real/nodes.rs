@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use tests::installed::{NAMESPACE, policy};
 use tests::instances::GPU;
@@ -54,12 +55,17 @@ impl World {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_placeholder_waits_for_the_devices_of_its_node() {
     let Some(images) = Images::where_permitted() else { return };
-    let plan = images.plan([NodeGroup::new("gpu", TYPE).resource(GPU, "2")]);
+    // Without the label, cluster-autoscaler takes the node for one that has no GPUs.
+    let group = NodeGroup::new("gpu", TYPE).resource(GPU, "2");
+    let plan = images.plan([group.label("k8s.amazonaws.com/accelerator", "nvidia-tesla-t4")]);
     let world = plan.start(&policy("batch", &holding(1))).await;
     world.wait_for_ready_nodes(1).await;
     world.assert_launched(1).await;
     let bound = world.pods(NAMESPACE).await.unwrap();
-    assert!(!bound.iter().any(is_bound), "a placeholder without GPUs");
+    let requests =
+        |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.containers[0].resources.clone());
+    let bound: Vec<_> = bound.iter().filter(|pod| is_bound(pod)).map(requests).collect();
+    assert!(bound.is_empty(), "placeholders without GPUs: {bound:?}\n{}", world.details());
 
     let node = world.joiner.node(&world.only_node().await).unwrap();
     let plugin = node.start_device_plugin().unwrap();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use embedder::{Resources, UNLIMITED};
 use serde_json::{Value, json};
 
+use super::super::group::LaunchedBy;
 use super::super::{Known, Launchers, OtherTypes, joined, live_groups};
 use super::{Comparison, NodeGroup, Offer, Offers, Pricing, Sizes, offers};
 use crate::observe::Index;
@@ -98,6 +99,36 @@ fn a_degraded_node_does_not_define_the_size_of_its_bucket() {
     check_gpus(&[(0, 0), (8, 8)], 8, &[]);
     // All nodes share their accelerators in the same way.
     check_gpus(&[(4, 4), (4, 4)], 4, &[]);
+}
+
+/// The size of the bucket of a group of m5.large whose tag promises two GPUs, and whose only node
+/// has this many.
+fn gpus_of_tagged_group(gpus: u64) -> u64 {
+    let mut node = gpu_node("n0", gpus, gpus);
+    if gpus == 0 {
+        for amounts in ["allocatable", "capacity"] {
+            node["status"][amounts].as_object_mut().unwrap().remove("nvidia.com/gpu");
+        }
+    }
+    node["metadata"]["labels"]["node.kubernetes.io/instance-type"] = json!("m5.large");
+    let capacity = instances::instance_type("m5.large").unwrap().capacity();
+    let group = NodeGroup {
+        launched_by: LaunchedBy::ClusterAutoscaler,
+        resources: [("nvidia.com/gpu".into(), "2".into())].into(),
+        ..NodeGroup::of_type("gpus", "m5.large", capacity)
+    };
+    let index = index(&[node]);
+    let offers = with_comparison(&[], |comparison| {
+        let pricing = Pricing::of_table();
+        offers(&[group], index.nodes(), &[], (comparison, &pricing), &mut Sizes::new()).unwrap()
+    });
+    offers.catalog.buckets()[0].allocatable.accelerators
+}
+
+#[test]
+fn a_node_before_its_device_plugin_does_not_define_the_size_of_a_group_with_tagged_gpus() {
+    assert_eq!(gpus_of_tagged_group(2), 2);
+    assert_eq!(gpus_of_tagged_group(0), 2);
 }
 
 /// A ready node with taints of these keys.
