@@ -26,7 +26,7 @@ use super::{Images, PAUSE, TYPE, end, is_running, job, kubectl};
 const HISTORY: &str = "/var/warm/history";
 
 /// The image of the chart's pods, by the script that builds the image of a release.
-fn image() -> Image {
+pub(super) fn image() -> Image {
     let chart = helm::rendered(&[]).unwrap();
     let set = chart.iter().find(|object| object["kind"] == "StatefulSet").unwrap();
     let name = set["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap();

@@ -1,5 +1,6 @@
 //! Scenarios on real nodes: kubelet, containerd and runc run the pods on this machine.
 
+mod fleet;
 mod installed;
 mod jobs;
 mod latency;
