@@ -74,7 +74,7 @@ BINARY ?=
 OUT ?= out/release
 TAG ?=
 
-.PHONY: help build test check check-models book reference chart-readme instance-types test-models fuzz bench soak property real-worlds alerts worlds mutants reality demo-cluster train evaluate image release reproducible control-plane tools models-python known-demand
+.PHONY: help build test check check-models book reference chart-readme instance-types test-models fuzz bench soak property real real-worlds alerts worlds mutants reality demo-cluster train evaluate image release reproducible control-plane tools models-python known-demand
 .NOTPARALLEL:
 
 help: ## print this list
@@ -137,6 +137,10 @@ property: control-plane ## compare random workloads on a real API server with wh
 real-worlds: control-plane ## run random steps on a real control plane for MINUTES=10, from SEED=n, and check each second what must hold
 	cargo build --workspace --all-features --locked
 	MINUTES=$(MINUTES) SEED=$(SEED) cargo test --workspace --all-features --locked --test placeholders random_worlds -- --nocapture
+
+real: control-plane ## run all scenarios and measurements on real nodes (kubelet, containerd, runc; needs root), and print the tables of docs/real-nodes.md
+	cargo build --workspace --all-features --locked
+	cargo test --workspace --all-features --locked --test placeholders real:: -- --include-ignored --nocapture --test-threads 1
 
 alerts: control-plane ## cause the faults of the alerts over counters and times on a real control plane, under a real Prometheus (Debian's package)
 	cargo build --workspace --all-features --locked

@@ -97,7 +97,7 @@ impl Joiner {
             let autoscaling = aws_sdk_autoscaling::Client::new(&moto::configure(&endpoint).await);
             match connect(&kubeconfig).await {
                 Ok(client) => {
-                    Work::new(client, kubeconfig, autoscaling, settings, shared).run().await
+                    Work::new(client, kubeconfig, autoscaling, settings, shared).run().await;
                 }
                 Err(error) => lock(&shared).errors.push(format!("{error:#}")),
             }
