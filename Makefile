@@ -140,7 +140,7 @@ real-worlds: control-plane ## run random steps on a real control plane for MINUT
 
 real: control-plane ## run all scenarios and measurements on real nodes (kubelet, containerd, runc; needs root), and print the tables of docs/real-nodes.md
 	cargo build --workspace --all-features --locked
-	cargo test --workspace --all-features --locked --test placeholders real:: -- --include-ignored --nocapture --test-threads 1
+	PROPHET_REAL_NODES=required cargo test --workspace --all-features --locked --test placeholders real:: -- --include-ignored --nocapture --test-threads 1
 
 alerts: control-plane ## cause the faults of the alerts over counters and times on a real control plane, under a real Prometheus (Debian's package)
 	cargo build --workspace --all-features --locked

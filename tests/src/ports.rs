@@ -31,13 +31,19 @@ impl Port {
         let start = u16::try_from(start).context("a port is a small number")?;
         for step in 0..COUNT {
             let number = FIRST + (start + step) % COUNT;
-            let name = SocketAddr::from_abstract_name(format!("prophet-test-port-{number}"))?;
-            let Ok(reservation) = UnixListener::bind_addr(&name) else { continue };
+            let Some(port) = Self::reserve(number) else { continue };
             if TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok() {
-                return Ok(Self { number, _reservation: reservation });
+                return Ok(port);
             }
         }
         bail!("no free port between {FIRST} and {}", FIRST + COUNT)
+    }
+
+    /// Reserves this port, unless a test has. Another program may use it.
+    pub(crate) fn reserve(number: u16) -> Option<Self> {
+        let name = SocketAddr::from_abstract_name(format!("prophet-test-port-{number}")).ok()?;
+        let reservation = UnixListener::bind_addr(&name).ok()?;
+        Some(Self { number, _reservation: reservation })
     }
 
     /// The number of the port.

@@ -4,10 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 /// Where Linux has its control groups.
 const MOUNT: &str = "/sys/fs/cgroup";
+
+/// The controllers that the kubelet needs.
+const NEEDED: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
 
 /// A control group of a node, in each hierarchy of the machine.
 #[derive(Debug)]
@@ -31,13 +34,28 @@ impl Cgroup {
         }
         if let Ok(controllers) = fs::read_to_string(unified) {
             // With one hierarchy, a group has the controllers that its parent passes on.
-            let all: Vec<String> =
-                controllers.split_whitespace().map(|name| format!("+{name}")).collect();
             for folder in [Path::new(MOUNT), &Path::new(MOUNT).join(name)] {
-                let _ = fs::write(folder.join("cgroup.subtree_control"), all.join(" "));
+                for controller in controllers.split_whitespace() {
+                    // Not all controllers can be passed on, and the kubelet needs four.
+                    let _ =
+                        fs::write(folder.join("cgroup.subtree_control"), format!("+{controller}"));
+                }
+            }
+            let group = Path::new(MOUNT).join(name);
+            let passed_on = fs::read_to_string(group.join("cgroup.subtree_control"))?;
+            let missing =
+                NEEDED.iter().find(|name| !passed_on.split_whitespace().any(|has| has == **name));
+            if let Some(missing) = missing {
+                drop(Self::left(name));
+                bail!("the controller {missing} of control groups is not available");
             }
         }
-        Ok(Self { name: name.to_owned() })
+        Ok(Self::left(name))
+    }
+
+    /// A group that exists, as of a test that was killed.
+    pub(super) fn left(name: &str) -> Self {
+        Self { name: name.to_owned() }
     }
 
     /// The name from the top, as in the kubelet's flag.
@@ -56,6 +74,9 @@ impl Drop for Cgroup {
                     break;
                 }
                 std::thread::sleep(Duration::from_millis(50));
+            }
+            if group.exists() {
+                eprintln!("failed to remove {}", group.display());
             }
         }
     }

@@ -100,8 +100,8 @@ impl Image {
         std::os::unix::fs::symlink("usr/bin", root.path().join("bin"))?;
         // Lines such as `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x…)`.
         let libraries = run(Command::new("ldd").args(&programs))?;
-        for path in libraries.split_whitespace().filter(|word| word.starts_with("/lib")) {
-            let Some(path) = path.strip_suffix(':').map_or(Some(path), |_| None) else { continue };
+        let paths = libraries.split_whitespace().filter(|word| word.starts_with('/'));
+        for path in paths.filter(|word| !word.ends_with(':')) {
             let to = root.path().join(path.trim_start_matches('/'));
             fs::create_dir_all(to.parent().context("a library is in a folder")?)?;
             fs::copy(path, to).with_context(|| format!("failed to copy {path}"))?;

@@ -11,12 +11,15 @@ mod image;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr as SocketName, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::json;
@@ -26,10 +29,10 @@ use self::cgroup::Cgroup;
 pub use self::forward::Forward;
 use self::image::run;
 pub use self::image::{Image, PAUSE, SHELL};
-use crate::built;
 use crate::ports::Port;
 use crate::process::Process;
 use crate::quantity::thousandths;
+use crate::{built, wait};
 
 /// The longest wait for a part of a node, long enough for a loaded machine.
 const DEADLINE: Duration = Duration::from_mins(1);
@@ -41,11 +44,18 @@ pub const API_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 const EVICTION_MIB: i128 = 100;
 
 /// Gives a node its own mounts and processes: the folders that containerd, the kubelet and the
-/// plugins of the network use by default are those below the folder `$1`. The shell waits for
-/// processes whose parents have ended.
+/// plugins of the network use by default are those below the folder `$1`. The settings of the
+/// kernel that they would change for the whole machine are files, too, with the values that they
+/// want. The shell waits for processes whose parents have ended.
 const SCRIPT: &str = r#"set -eu
 mount --make-rshared /
 mount -t proc proc /proc
+for setting in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000 net/ipv4/ip_forward=1; do
+  file=$1/settings/${setting%=*}
+  mkdir -p "${file%/*}"
+  echo "${setting#*=}" >"$file"
+  mount --bind "$file" "/proc/sys/${setting%=*}"
+done
 for path in /run/containerd /var/lib/containerd /var/lib/kubelet /var/lib/cni /var/log/pods /var/log/containers /etc/cni/net.d /var/warm; do
   mkdir -p "$path" "$1$path"
   mount --bind "$1$path" "$path"
@@ -84,33 +94,97 @@ pub struct Kubelets {
 pub struct RealNode {
     kubelet: Process,
     containerd: Process,
+    /// The first process of the node, with which all others end.
+    first: u32,
     folder: TempDir,
     _cgroup: Cgroup,
     _port: Port,
 }
 
+impl Drop for RealNode {
+    fn drop(&mut self) {
+        self.kubelet.kill();
+        self.containerd.kill();
+        // The folder and the control group can be removed once no process is left.
+        let first = PathBuf::from(format!("/proc/{}", self.first));
+        for _ in 0..200 {
+            if !first.exists() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        eprintln!("the processes of a node still run: {}", first.display());
+    }
+}
+
+/// A device plugin of a node. It ends when this value is dropped.
+#[derive(Debug)]
+pub struct DevicePlugin {
+    process: Process,
+}
+
+impl Drop for DevicePlugin {
+    fn drop(&mut self) {
+        if let Ok(id) = first_process(self.process.id()) {
+            // It may have ended.
+            let _ = run(Command::new("kill").arg("-KILL").arg(id.to_string()));
+        }
+        // What the plugin gives to containers in place of devices.
+        for file in ["/tmp/Dev-1", "/tmp/Dev-2"] {
+            let _ = fs::remove_file(file);
+        }
+    }
+}
+
+/// The variable that makes it an error, and no reason to skip a test, that this machine does not
+/// permit nodes.
+const REQUIRED: &str = "PROPHET_REAL_NODES";
+
 /// Whether this machine permits nodes. If it does not, a note on standard error gives the reason.
 ///
 /// # Errors
-/// Standard error is closed.
+/// Nodes are not permitted, and `PROPHET_REAL_NODES` is set.
 pub fn permitted() -> Result<bool> {
+    static PERMITTED: OnceLock<Result<(), String>> = OnceLock::new();
     let attempt = || {
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "--pid", "--fork", "--", "mount", "-t", "proc", "proc", "/proc"]);
-        run(&mut command)?;
-        Cgroup::create(&format!("prophet-{}", std::process::id()))?;
-        let version = run(Command::new(built::control_plane("bin/runc")?).arg("--version"))?;
-        ensure!(version.contains("libseccomp"), "runc was built without filters of system calls");
-        Ok(())
+        let attempt = attempt();
+        if let Err(error) = &attempt {
+            // Written directly, because the output of a test that passes is not shown.
+            let note = format!("note: no real node starts on this machine: {error:#}\n");
+            let _ = std::io::stderr().write_all(note.as_bytes());
+        }
+        attempt.map_err(|error| format!("{error:#}"))
     };
-    let permitted: Result<()> = attempt();
-    if let Err(error) = &permitted {
-        // Written directly, because the output of a test that passes is not shown.
-        let note = format!("note: no real node starts on this machine: {error:#}\n");
-        std::io::stderr().write_all(note.as_bytes())?;
+    match PERMITTED.get_or_init(attempt) {
+        Err(error) if std::env::var_os(REQUIRED).is_some() => bail!("no real node: {error}"),
+        permitted => Ok(permitted.is_ok()),
     }
-    Ok(permitted.is_ok())
 }
+
+/// Tries what a node needs of this machine.
+fn attempt() -> Result<()> {
+    for program in ["ip", "nsenter"] {
+        run(Command::new(program).arg("-V"))?;
+    }
+    let folder = TempDir::new()?;
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--pid", "--fork", "--", "sh", "-c", TRIAL]);
+    run(command.current_dir(folder.path()))?;
+    Cgroup::create(&format!("prophet-trial-{}", std::process::id()))?;
+    let version = run(Command::new(built::control_plane("bin/runc")?).arg("--version"))?;
+    ensure!(
+        version.contains("libseccomp"),
+        "runc was built without filters of system calls, because Debian's package libseccomp-dev could not be downloaded: remove libseccomp in the folder of {}, and run make control-plane again",
+        built::control_plane("bin")?.display(),
+    );
+    Ok(())
+}
+
+/// Mounts what a node mounts.
+const TRIAL: &str = "set -eu
+mount -t proc proc /proc
+mkdir lower upper work merged
+mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work merged";
 
 impl RealNode {
     /// Starts containerd, imports the images, and starts a kubelet that registers the node.
@@ -119,9 +193,10 @@ impl RealNode {
     /// # Errors
     /// `make control-plane` has not been run, or a part does not start.
     pub async fn start(kubeconfig: &Path, boot: &Boot, kubelets: &Kubelets) -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("prophet-node-").tempdir()?;
-        let path = folder.path();
+        remove_left()?;
         let port = Port::free()?;
+        let folder = tempfile::Builder::new().prefix(&format!("{PREFIX}{port}-")).tempdir()?;
+        let path = folder.path();
         let unique = path.file_name().and_then(|name| name.to_str()).context("no UTF-8")?;
         let cgroup = Cgroup::create(unique)?;
         write_network(path, &port)?;
@@ -158,7 +233,7 @@ impl RealNode {
         command.arg(format!("--node-labels={}", labels.join(",")));
         let mut kubelet = Process::start("kubelet", &command, path)?;
         kubelet.wait_for_port(&port, DEADLINE).await?;
-        Ok(Self { kubelet, containerd, folder, _cgroup: cgroup, _port: port })
+        Ok(Self { kubelet, containerd, first, folder, _cgroup: cgroup, _port: port })
     }
 
     /// Runs `ctr`, the command line of containerd, on the images and containers of this node;
@@ -167,8 +242,7 @@ impl RealNode {
     /// # Errors
     /// The command fails.
     pub fn ctr(&self, arguments: &[&str]) -> Result<String> {
-        let mut command =
-            inside(first_process(self.containerd.id())?, &built::control_plane("bin/ctr")?);
+        let mut command = inside(self.first, &built::control_plane("bin/ctr")?);
         run(command.args(["--namespace", "k8s.io"]).args(arguments))
     }
 
@@ -181,14 +255,14 @@ impl RealNode {
         run(Command::new("kill").arg(format!("-{signal}")).arg(id.to_string())).map(drop)
     }
 
-    /// Starts a device plugin, which registers two GPUs. It ends when the value is dropped.
+    /// Starts a device plugin, which registers two GPUs.
     ///
     /// # Errors
     /// The program cannot be started.
-    pub fn start_device_plugin(&self) -> Result<Process> {
-        let program = built::control_plane("bin/device-plugin")?;
-        let command = inside(first_process(self.containerd.id())?, &program);
-        Process::start("device-plugin", &command, self.folder.path())
+    pub fn start_device_plugin(&self) -> Result<DevicePlugin> {
+        let command = inside(self.first, &built::control_plane("bin/device-plugin")?);
+        let process = Process::start("device-plugin", &command, self.folder.path())?;
+        Ok(DevicePlugin { process })
     }
 
     /// The log of the kubelet so far.
@@ -203,6 +277,27 @@ impl RealNode {
     pub fn folder_of(&self, path: &str) -> PathBuf {
         self.folder.path().join(path.trim_start_matches('/'))
     }
+}
+
+/// The start of the names of the folders of nodes, before the port of the kubelet.
+const PREFIX: &str = "prophet-node-";
+
+/// Removes the folders and control groups of nodes of tests that were killed: those whose port
+/// nobody reserves.
+fn remove_left() -> Result<()> {
+    for entry in fs::read_dir(std::env::temp_dir())? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let port = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+        let Some(port) = port.and_then(|port| port.parse().ok()) else { continue };
+        if let Some(_port) = Port::reserve(port) {
+            drop(Cgroup::left(&name));
+            // What cannot be removed is left for the next test.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    Ok(())
 }
 
 /// The only child of a process: the program that `unshare` or `nsenter` started.
@@ -269,8 +364,10 @@ fn write_kubelet(folder: &Path, boot: &Boot, port: &Port, cgroup: &Cgroup) -> Re
     let meminfo = fs::read_to_string("/proc/meminfo")?;
     let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let total = total.and_then(|line| line.split_whitespace().next()).context("no MemTotal")?;
-    let (total, cores) = (i128::from(total.parse::<u64>()?), std::thread::available_parallelism()?);
-    let cores = i128::try_from(cores.get())? * 1_000;
+    let total = i128::from(total.parse::<u64>()?);
+    // As the kubelet counts them, which ignores what this process may use of them.
+    let cores = fs::read_to_string("/proc/cpuinfo")?.matches("processor\t:").count();
+    let cores = i128::try_from(cores)? * 1_000;
     let amount = |name| boot.allocatable.get(name).map_or(Ok(0), |amount| thousandths(&amount.0));
     let (cpu, memory) = (amount("cpu")?, amount("memory")? / 1_024_000 + EVICTION_MIB * 1_024);
     ensure!(
@@ -298,35 +395,43 @@ fn write_kubelet(folder: &Path, boot: &Boot, port: &Port, cgroup: &Cgroup) -> Re
         "evictionHard": {"memory.available": format!("{EVICTION_MIB}Mi")},
         "systemReserved": {"cpu": format!("{}m", cores - cpu), "memory": format!("{}Ki", total - memory)},
         "makeIPTablesUtilChains": false,
+        "volumePluginDir": "/var/lib/kubelet/volumeplugins",
         "nodeStatusUpdateFrequency": "2s",
     });
     Ok(fs::write(folder.join("kubelet.json"), configuration.to_string())?)
 }
 
 /// The address [`API_SERVICE`] on this machine, where pods find the API server and other parts of
-/// the tests. One at a time: a second one waits for the first to be dropped.
+/// the tests. One at a time: a second one waits until the first is dropped.
 #[derive(Debug)]
 pub struct ServiceAddress {
     forwards: Vec<Forward>,
-    _lock: TcpListener,
+    _lock: UnixListener,
 }
 
 impl ServiceAddress {
-    /// Adds the address, and forwards its port 443 to the API server.
+    /// Adds the address. Begin a test with it, because it may wait for another test.
     ///
     /// # Errors
-    /// The address cannot be added, or another test keeps it for too long.
-    pub async fn start(api_server: &str) -> Result<Self> {
-        let address = format!("{API_SERVICE}/32");
-        // It fails if the address is there already, as after a test that was killed.
-        let _ = run(Command::new("ip").args(["address", "add", &address, "dev", "lo"]));
-        let lock = crate::wait::until("the address of the API server", 5 * DEADLINE, async || {
-            Ok(Some(TcpListener::bind((API_SERVICE, 1))?))
+    /// The address cannot be added, or another test keeps it for a quarter of an hour.
+    pub async fn start() -> Result<Self> {
+        let name = SocketName::from_abstract_name("prophet-test-service-address")?;
+        let lock = wait::until("the address of the API server", 15 * DEADLINE, async || {
+            Ok(Some(UnixListener::bind_addr(&name)?))
         });
-        let mut service = Self { forwards: Vec::new(), _lock: lock.await? };
+        let lock = lock.await?;
+        // It fails if the address is there, as after a test that was killed.
+        let _ = change_address("add");
+        Ok(Self { forwards: Vec::new(), _lock: lock })
+    }
+
+    /// Forwards port 443, that of the API server, to this URL.
+    ///
+    /// # Errors
+    /// The URL has no port, or the address has none.
+    pub fn serve(&mut self, api_server: &str) -> Result<()> {
         let port = api_server.rsplit(':').next().context("the URL has no port")?;
-        service.forward(443, port.parse()?)?;
-        Ok(service)
+        self.forward(443, port.parse()?)
     }
 
     /// Forwards another port to one on loopback.
@@ -339,4 +444,18 @@ impl ServiceAddress {
         self.forwards.push(Forward::start(listen, upstream, None)?);
         Ok(())
     }
+}
+
+impl Drop for ServiceAddress {
+    fn drop(&mut self) {
+        self.forwards.clear();
+        if let Err(error) = change_address("delete") {
+            eprintln!("failed to remove the address {API_SERVICE}: {error:#}");
+        }
+    }
+}
+
+fn change_address(verb: &str) -> Result<String> {
+    let address = format!("{API_SERVICE}/32");
+    run(Command::new("ip").args(["address", verb, &address, "dev", "lo"]))
 }

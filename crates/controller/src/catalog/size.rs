@@ -42,6 +42,14 @@ pub(super) fn size<'a>(
     });
     let seen = templates.map(|(slot, facts)| facts.allocatable.less(slot.static_used));
     let known = known(sizes, group);
+    let none = |size: Resources| size.accelerators == 0;
+    if expected
+        && known.size.is_some_and(none)
+        && substitutes(group, &known.devices).next().is_none()
+    {
+        // It is that of a node whose device plugin had not started, from a former version.
+        known.size = None;
+    }
     let size = match (seen.reduce(Resources::floor), known.size) {
         (Some(seen), Some(known)) if near(seen, known) => Some(known),
         // The size must not follow the mixture of the group's instance types at the moment.
@@ -76,9 +84,10 @@ pub(super) fn size<'a>(
 }
 
 /// Whether a new node of a group has accelerators once its device plugin has registered them, by
-/// its instance type or its tags.
+/// its instance type or its tags. A tag of 0 promises none under this name: the device plugin may
+/// offer slices in their place.
 fn expects_accelerators(group: &NodeGroup) -> bool {
-    template(group).accelerators > 0
+    group.capacity.accelerators > 0 || template(group).accelerators > 0
 }
 
 /// The most nodes of a group that are examined for DaemonSets in a turn: twenty, because nodes of a

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
@@ -62,6 +63,13 @@ fn clusters(world: &World, results: &str) -> Value {
 }
 
 impl World {
+    async fn running_shard(&self) -> Pod {
+        let pod = wait::until("a pod that runs", DEADLINE, async || {
+            Ok(self.pods(NAMESPACE).await?.into_iter().find(is_running))
+        });
+        pod.await.unwrap_or_else(|error| panic!("{error:#}"))
+    }
+
     async fn wait_for_shards(&self, done: i32) {
         let jobs: Api<Job> = Api::namespaced(self.plane.client(), NAMESPACE);
         let waited = wait::until_true("the shards", 3 * DEADLINE, async || {
@@ -78,11 +86,12 @@ impl World {
 #[tokio::test(flavor = "multi_thread")]
 async fn shards_as_pods_give_the_report_of_one_machine_though_a_pod_and_a_node_are_lost() {
     let Some(mut images) = Images::where_permitted() else { return };
+    let mut address = ServiceAddress::start().await.unwrap();
     images.0.push(super::installed::image());
     let plan_of_world = images.plan([NodeGroup::new("fleet", TYPE).sizes(3, 3)]);
     let options = Options { service_accounts: true, ..plan_of_world.options };
     let world = Plan { options, ..plan_of_world }.start_alone().await;
-    let mut address = ServiceAddress::start(world.plane.server()).await.unwrap();
+    address.serve(world.plane.server()).unwrap();
     let aws: u16 = world.moto.endpoint().rsplit(':').next().unwrap().parse().unwrap();
     address.forward(aws, aws).unwrap();
 
@@ -115,15 +124,16 @@ async fn shards_as_pods_give_the_report_of_one_machine_though_a_pod_and_a_node_a
     Prophet::apply_chart_with(&world.plane, &values).await.unwrap();
 
     world.wait_for_shards(3).await;
-    let pod = wait::until("a pod that runs", DEADLINE, async || {
-        Ok(world.pods(NAMESPACE).await?.into_iter().find(is_running))
-    });
-    let pod = pod.await.unwrap().name_any();
+    let pod = world.running_shard().await.name_any();
     kubectl(&world, &["delete", "pod", "--namespace", NAMESPACE, "--wait=false", &pod]).unwrap();
     world.wait_for_shards(7).await;
-    let lost = world.nodes().await[0].name_any();
+    let lost = world.running_shard().await.spec.unwrap().node_name.unwrap();
     let terminate = world.moto.autoscaling().terminate_instance_in_auto_scaling_group();
     terminate.instance_id(lost).should_decrement_desired_capacity(true).send().await.unwrap();
     world.wait_for_shards(i32::try_from(SHARDS).unwrap()).await;
+    let jobs: Api<Job> = Api::namespaced(world.plane.client(), NAMESPACE);
+    let job = jobs.list(&ListParams::default()).await.unwrap().items.pop().unwrap();
+    let failed = job.status.and_then(|status| status.failed).unwrap_or(0);
+    assert!(failed >= 1, "the pod that was deleted ran");
     assert_eq!(clusters(&world, "s3://lake/fleet"), clusters(&world, &whole));
 }

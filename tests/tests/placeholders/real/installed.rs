@@ -10,7 +10,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, ListParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use tests::control_plane::Options;
 use tests::helm;
 use tests::installed::NAMESPACE;
@@ -105,14 +105,18 @@ impl World {
     }
 }
 
+/// The pods of the controller.
+const REPLICAS: [&str; 2] = ["prophet-0", "prophet-1"];
+
 /// The other of two replicas.
 fn other(replica: &str) -> &'static str {
-    if replica == "prophet-0" { "prophet-1" } else { "prophet-0" }
+    REPLICAS[usize::from(replica == REPLICAS[0])]
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_packed_chart_runs_the_image_on_real_nodes_through_its_whole_life() {
     let Some(mut images) = Images::where_permitted() else { return };
+    let mut address = ServiceAddress::start().await.unwrap();
     images.0.push(image());
     let groups = [
         NodeGroup::new("system", TYPE).sizes(2, 2).label("role", "system").taint(
@@ -125,7 +129,7 @@ async fn the_packed_chart_runs_the_image_on_real_nodes_through_its_whole_life() 
     let plan = images.plan(groups);
     let options = Options { service_accounts: true, audited: true, ..plan.options };
     let world = Plan { options, ..plan }.start_alone().await;
-    let mut address = ServiceAddress::start(world.plane.server()).await.unwrap();
+    address.serve(world.plane.server()).unwrap();
     let aws: u16 = world.moto.endpoint().rsplit(':').next().unwrap().parse().unwrap();
     address.forward(aws, aws).unwrap();
     world.wait_for_ready_nodes(2).await;
@@ -148,11 +152,13 @@ async fn the_packed_chart_runs_the_image_on_real_nodes_through_its_whole_life() 
     let install = ["install", "prophet", packed, "--create-namespace", "--wait"];
     helm(&world, &install, &values(&world, "Observe"));
     world.wait_for_ready_replicas(2).await;
-    let leader = world.leader_of(&["prophet-0", "prophet-1"]).await;
+    world.leader_of(&REPLICAS).await;
     let pods = world.controllers().list(&ListParams::default()).await.unwrap().items;
     let on: BTreeSet<_> =
         pods.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.clone()).collect();
     assert_eq!(on, nodes.iter().cloned().collect(), "each replica is on a node of its own");
+    let decided = |status: &Value| status["buckets"][0]["reason"].is_string();
+    world.wait_for_status("batch", "a decision", decided).await;
     assert!(world.sets().await.unwrap().is_empty(), "Observe holds nothing");
 
     // An upgrade changes a value. The placeholder runs, and a job takes its node.
@@ -165,14 +171,16 @@ async fn the_packed_chart_runs_the_image_on_real_nodes_through_its_whole_life() 
     world.wait_for_pod("work", "has ended", |pod| end(pod) == Some(("Completed", 0))).await;
     world.wait_for_running_placeholders(1).await;
 
-    // The pod of the leader is deleted: it gives up the Lease when it ends, and the other one leads.
+    // The pod of the leader is deleted: it gives up the Lease when it ends, and the other one
+    // leads.
+    let leader = world.leader_of(&REPLICAS).await;
     let deleted = world.controllers().delete(&leader, &DeleteParams::default()).await;
     deleted.unwrap();
-    let leader = world.leader_of(&[other(&leader)]).await;
+    world.leader_of(&[other(&leader)]).await;
     world.wait_for_ready_replicas(2).await;
     world.wait_for_running_placeholders(1).await;
 
-    drain(&world, &leader).await;
+    drain(&world).await;
     for node in &nodes {
         let folder = world.joiner.node(node).unwrap().folder_of(HISTORY);
         let history = ["history", "--output", "json", "--data", folder.to_str().unwrap()];
@@ -192,13 +200,14 @@ async fn the_packed_chart_runs_the_image_on_real_nodes_through_its_whole_life() 
 }
 
 /// Drains the node of the leader. The budget of the chart then keeps the replica on the other node.
-async fn drain(world: &World, leader: &str) {
+async fn drain(world: &World) {
     let node = async |pod: &str| {
         let pod = world.controllers().get(pod).await.unwrap();
         pod.spec.and_then(|spec| spec.node_name).unwrap()
     };
-    let next = other(leader);
-    let nodes = [node(leader).await, node(next).await];
+    let leader = world.leader_of(&REPLICAS).await;
+    let next = other(&leader);
+    let nodes = [node(&leader).await, node(next).await];
     kubectl(world, &["drain", &nodes[0]]).unwrap();
     world.leader_of(&[next]).await;
     world.wait_for_ready_replicas(1).await;
@@ -215,7 +224,7 @@ async fn assert_uninstalled(world: &World, before: &BTreeSet<String>) {
         left = world.inventory().await?.difference(before).cloned().collect();
         left.retain(|object: &String| {
             !(object == "Namespace /prophet"
-                || object.starts_with("ServiceAccount ")
+                || object.starts_with("ServiceAccount ") && object.ends_with("/default")
                 || object.starts_with("PersistentVolume")
                 || object.contains(" default/work"))
         });

@@ -13,8 +13,8 @@ use super::{Images, PAUSE, SHELL, TYPE, is_running};
 /// The number of pods of each kind.
 const RUNS: usize = 50;
 
-/// A wait in seconds beyond which a pod was left alone after its preemption: the scheduler considers
-/// such a pod again only after a pause.
+/// A wait in seconds beyond which a pod was left alone after its preemption: the scheduler
+/// considers such a pod again only after a pause.
 const LEFT_ALONE: f64 = 5.0;
 
 const CLASS: &str = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: placeholder}, value: -10}";
@@ -48,11 +48,11 @@ impl World {
     }
 }
 
-/// The median, the 99th percentile and the number of pods that were left alone.
+/// The median, the largest, and the number of pods that were left alone.
 fn summary(mut seconds: Vec<f64>) -> (f64, f64, usize) {
     seconds.sort_by(f64::total_cmp);
     let alone = seconds.iter().filter(|seconds| **seconds > LEFT_ALONE).count();
-    (seconds[seconds.len() / 2], seconds[seconds.len() * 99 / 100], alone)
+    (seconds[seconds.len() / 2], seconds[seconds.len() - 1], alone)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -71,7 +71,7 @@ async fn a_placeholder_that_is_preempted_costs_a_fraction_of_a_second() {
             Some("terminationGracePeriodSeconds: 30,"),
         ),
     ];
-    println!("| case | median s | p99 s | left alone of {RUNS} |");
+    println!("| case | median s | largest s | left alone of {RUNS} |");
     for (name, placeholder) in cases {
         let mut seconds = Vec::new();
         for _ in 0..RUNS {
@@ -82,8 +82,8 @@ async fn a_placeholder_that_is_preempted_costs_a_fraction_of_a_second() {
             seconds.push(world.seconds_to_run().await);
             world.delete_pod("placeholder").await;
         }
-        let (median, p99, alone) = summary(seconds);
-        println!("| {name} | {median:.2} | {p99:.2} | {alone} |");
+        let (median, largest, alone) = summary(seconds);
+        println!("| {name} | {median:.2} | {largest:.2} | {alone} |");
         assert!(median < 3.0, "{name}: {median}");
     }
 }

@@ -13,7 +13,7 @@ use super::super::world::{DEADLINE, World, is_bound, is_placeholder};
 use super::{Images, TYPE, end, holding, is_ready, is_running, job, kubectl};
 
 impl World {
-    /// Checks that no more than so many nodes are requested for ten seconds.
+    /// Checks for ten seconds that so many nodes were requested, and no more.
     async fn assert_launched(&self, count: usize) {
         let what = format!("{count} nodes were requested");
         let stays = wait::stays_true(&what, Duration::from_secs(10), async || {
@@ -122,5 +122,12 @@ async fn a_placeholder_whose_kubelet_stops_is_replaced_once() {
     node.signal_kubelet("CONT").unwrap();
     world.wait_for_readiness(&silent, true).await;
     world.wait_for_running_placeholders(1).await;
+    // Two ticks and more.
+    let one = wait::stays_true("one placeholder runs", Duration::from_secs(25), async || {
+        let pods = world.pods(NAMESPACE).await?;
+        let ours = pods.iter().filter(|pod| is_placeholder(pod) && is_running(pod));
+        Ok(ours.count() == 1)
+    });
+    one.await.unwrap_or_else(|error| panic!("{error:#}\n{}", world.details()));
     world.assert_launched(2).await;
 }

@@ -1,5 +1,5 @@
-//! What a warm node is worth: the time from a job's creation to its container's start, with an image
-//! that must be pulled and data that must be loaded. `make real` runs it.
+//! What a warm node is worth: the time from a job's creation to its container's start, with an
+//! image that must be pulled and data that must be loaded. `make real` runs it.
 
 use std::time::Duration;
 

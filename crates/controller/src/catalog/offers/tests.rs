@@ -101,9 +101,29 @@ fn a_degraded_node_does_not_define_the_size_of_its_bucket() {
     check_gpus(&[(4, 4), (4, 4)], 4, &[]);
 }
 
-/// The size of the bucket of a group of m5.large whose tag promises two GPUs, and whose only node
-/// has this many.
-fn gpus_of_tagged_group(gpus: u64) -> u64 {
+/// The GPUs of the bucket of a group of m5.large whose tag promises two, and whose only node, if
+/// there is one, has this many. Its last node had none.
+fn gpus_of_tagged_group(gpus: Option<u64>) -> u64 {
+    let none = Resources { accelerators: 0, ..Resources::UNLIMITED };
+    let known = Known { instance_type: "m5.large".into(), size: Some(none), ..Known::default() };
+    let mut sizes = Sizes::from([("gpus".to_owned(), known)]);
+    let nodes = gpus.map(node_of_tagged_group);
+    let capacity = instances::instance_type("m5.large").unwrap().capacity();
+    let group = NodeGroup {
+        launched_by: LaunchedBy::ClusterAutoscaler,
+        resources: [("nvidia.com/gpu".into(), "2".into())].into(),
+        ..NodeGroup::of_type("gpus", "m5.large", capacity)
+    };
+    let index = index(nodes.as_slice());
+    let offers = with_comparison(&[], |comparison| {
+        let pricing = Pricing::of_table();
+        offers(&[group], index.nodes(), &[], (comparison, &pricing), &mut sizes).unwrap()
+    });
+    offers.catalog.buckets()[0].allocatable.accelerators
+}
+
+/// A ready node of m5.large with this many GPUs, and without the resource if there are none.
+fn node_of_tagged_group(gpus: u64) -> Value {
     let mut node = gpu_node("n0", gpus, gpus);
     if gpus == 0 {
         for amounts in ["allocatable", "capacity"] {
@@ -111,24 +131,14 @@ fn gpus_of_tagged_group(gpus: u64) -> u64 {
         }
     }
     node["metadata"]["labels"]["node.kubernetes.io/instance-type"] = json!("m5.large");
-    let capacity = instances::instance_type("m5.large").unwrap().capacity();
-    let group = NodeGroup {
-        launched_by: LaunchedBy::ClusterAutoscaler,
-        resources: [("nvidia.com/gpu".into(), "2".into())].into(),
-        ..NodeGroup::of_type("gpus", "m5.large", capacity)
-    };
-    let index = index(&[node]);
-    let offers = with_comparison(&[], |comparison| {
-        let pricing = Pricing::of_table();
-        offers(&[group], index.nodes(), &[], (comparison, &pricing), &mut Sizes::new()).unwrap()
-    });
-    offers.catalog.buckets()[0].allocatable.accelerators
+    node
 }
 
 #[test]
 fn a_node_before_its_device_plugin_does_not_define_the_size_of_a_group_with_tagged_gpus() {
-    assert_eq!(gpus_of_tagged_group(2), 2);
-    assert_eq!(gpus_of_tagged_group(0), 2);
+    for gpus in [Some(2), Some(0), None] {
+        assert_eq!(gpus_of_tagged_group(gpus), 2, "{gpus:?}");
+    }
 }
 
 /// A ready node with taints of these keys.
