@@ -125,7 +125,9 @@ async fn shards_as_pods_give_the_report_of_one_machine_though_a_pod_and_a_node_a
 
     world.wait_for_shards(3).await;
     let pod = world.running_shard().await.name_any();
-    kubectl(&world, &["delete", "pod", "--namespace", NAMESPACE, "--wait=false", &pod]).unwrap();
+    // With a grace period, the shard could end well.
+    let now = ["delete", "pod", "--namespace", NAMESPACE, "--force", "--grace-period=0", &pod];
+    kubectl(&world, &now).unwrap();
     world.wait_for_shards(7).await;
     let lost = world.running_shard().await.spec.unwrap().node_name.unwrap();
     let terminate = world.moto.autoscaling().terminate_instance_in_auto_scaling_group();
