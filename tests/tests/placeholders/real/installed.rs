@@ -91,6 +91,13 @@ impl World {
         waited.await.unwrap_or_else(|error| panic!("{error:#}"));
     }
 
+    /// The holder of the Lease, with a part that differs for each start of a replica.
+    async fn holder_of_lease(&self) -> String {
+        let leases: Api<Lease> = Api::namespaced(self.plane.client(), NAMESPACE);
+        let lease = leases.get("prophet").await.unwrap_or_else(|error| panic!("{error:#}"));
+        lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default()
+    }
+
     /// Waits until one of these replicas leads; returns its name.
     async fn leader_of(&self, replicas: &[&str]) -> String {
         let leases: Api<Lease> = Api::namespaced(self.plane.client(), NAMESPACE);
@@ -171,12 +178,16 @@ async fn the_packed_chart_runs_the_image_on_real_nodes_through_its_whole_life() 
     world.wait_for_pod("work", "has ended", |pod| end(pod) == Some(("Completed", 0))).await;
     world.wait_for_running_placeholders(1).await;
 
-    // The pod of the leader is deleted: it gives up the Lease when it ends, and the other one
-    // leads.
-    let leader = world.leader_of(&REPLICAS).await;
+    // The pod of the leader is deleted: it gives up the Lease when it ends. The other one or the
+    // new pod leads.
+    let (leader, holder) = (world.leader_of(&REPLICAS).await, world.holder_of_lease().await);
     let deleted = world.controllers().delete(&leader, &DeleteParams::default()).await;
     deleted.unwrap();
-    world.leader_of(&[other(&leader)]).await;
+    let passed_on = wait::until_true("another holder of the Lease", DEADLINE, async || {
+        let next = world.holder_of_lease().await;
+        Ok(!next.is_empty() && next != holder)
+    });
+    passed_on.await.unwrap_or_else(|error| panic!("{error:#}"));
     world.wait_for_ready_replicas(2).await;
     world.wait_for_running_placeholders(1).await;
 
