@@ -2,7 +2,7 @@
 //!
 //! Each node has its own processes, mounts, control group and range of addresses, so several can
 //! run side by side. When a node is dropped, all its processes end, those of its pods too. A node
-//! needs Linux and root; [`permitted`] says whether this machine permits it.
+//! needs Linux and root. [`permitted`] tries whether a node can start on this machine.
 
 mod cgroup;
 mod forward;

@@ -73,7 +73,7 @@ fn values(placeholders: u32) -> [String; 5] {
     ]
 }
 
-fn helm(world: &World, command: &[&str], values: &[String]) -> String {
+pub(crate) fn helm(world: &World, command: &[&str], values: &[String]) -> String {
     let values = values.iter().flat_map(|value| ["--set-json", value]);
     let arguments: Vec<&str> = command.iter().copied().chain(values).collect();
     helm::online(&world.plane, &arguments).unwrap_or_else(|error| panic!("{error:#}"))

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use tests::control_plane::Options;
 use tests::installed::{NAMESPACE, Prophet};
 use tests::node_group::NodeGroup;
-use tests::real_node::{API_SERVICE, ServiceAddress};
+use tests::real_node::ServiceAddress;
 use tests::{finish, prophet, run, wait};
 
 use super::super::world::{DEADLINE, Plan, World};
-use super::{Images, TYPE, is_running, kubectl};
+use super::{Images, TYPE, aws_of_pods, forward_aws, is_running, kubectl};
 
 /// The number of shards: two logs of ten days after the first two.
 const SHARDS: usize = 20;
@@ -92,8 +92,7 @@ async fn shards_as_pods_give_the_report_of_one_machine_though_a_pod_and_a_node_a
     let options = Options { service_accounts: true, ..plan_of_world.options };
     let world = Plan { options, ..plan_of_world }.start_alone().await;
     address.serve(world.plane.server()).unwrap();
-    let aws: u16 = world.moto.endpoint().rsplit(':').next().unwrap().parse().unwrap();
-    address.forward(aws, aws).unwrap();
+    forward_aws(&mut address, &world);
 
     let folder = tempfile::tempdir().unwrap();
     generate(folder.path());
@@ -107,16 +106,13 @@ async fn shards_as_pods_give_the_report_of_one_machine_though_a_pod_and_a_node_a
     // All nodes have the folder of the logs, as a network file system offers it.
     let path = json!({"path": folder.path()});
     let mount = json!([{"name": "logs", "mountPath": folder.path(), "readOnly": true}]);
-    let environment = world.moto.environment().map(|(name, value)| {
-        json!({"name": name, "value": value.replace("127.0.0.1", &API_SERVICE.to_string())})
-    });
     let values = [
         "fleet.enabled=true".to_owned(),
         r#"fleet.results="s3://lake/fleet""#.to_owned(),
         format!("fleet.shards={SHARDS}"),
         "fleet.parallelism=6".to_owned(),
         r#"fleet.resources={"requests": {"cpu": "600m", "memory": "64Mi"}}"#.to_owned(),
-        format!("extraEnv={}", json!(environment)),
+        format!("extraEnv={}", aws_of_pods(&world)),
         format!("extraVolumes={}", json!([{"name": "logs", "hostPath": path}])),
         format!("extraVolumeMounts={mount}"),
     ];

@@ -16,11 +16,12 @@ use tests::helm;
 use tests::installed::NAMESPACE;
 use tests::node_group::NodeGroup;
 use tests::own_root::OwnRoot;
-use tests::real_node::{API_SERVICE, Image, ServiceAddress};
+use tests::real_node::{Image, ServiceAddress};
 use tests::wait;
 
+use super::super::chart::helm;
 use super::super::world::{DEADLINE, Plan, World};
-use super::{Images, PAUSE, TYPE, end, is_running, job, kubectl};
+use super::{Images, PAUSE, TYPE, aws_of_pods, end, forward_aws, is_running, job, kubectl};
 
 /// Where the chart's volumes are on a node.
 const HISTORY: &str = "/var/warm/history";
@@ -36,9 +37,6 @@ pub(super) fn image() -> Image {
 
 /// The values of the installation, with one policy in this mode.
 fn values(world: &World, mode: &str) -> Vec<String> {
-    let environment = world.moto.environment().map(|(name, value)| {
-        json!({"name": name, "value": value.replace("127.0.0.1", &API_SERVICE.to_string())})
-    });
     let policies = json!([{"name": "batch", "spec": {
         "mode": mode, "tick": "10s", "placeholders": {"image": PAUSE},
         "forecast": {"method": "ladder", "ladder": {"nodesToReplicas": [[0, 1]]}}}}]);
@@ -48,16 +46,9 @@ fn values(world: &World, mode: &str) -> Vec<String> {
         "ceilings.placeholders=2".into(),
         r#"nodeSelector={"role": "system"}"#.into(),
         r#"tolerations=[{"key": "role", "operator": "Exists"}]"#.into(),
-        format!("extraEnv={}", json!(environment)),
+        format!("extraEnv={}", aws_of_pods(world)),
         format!("policies={policies}"),
     ]
-}
-
-fn helm(world: &World, command: &[&str], values: &[String]) -> String {
-    let values = values.iter().flat_map(|value| ["--set-json", value]);
-    let arguments: Vec<&str> = command.iter().copied().chain(values).collect();
-    helm::online(&world.plane, &arguments)
-        .unwrap_or_else(|error| panic!("{error:#}\n{}", world.details()))
 }
 
 /// A volume for a replica on a disk of a node.
@@ -137,8 +128,7 @@ async fn the_packed_chart_runs_the_image_on_real_nodes_through_its_whole_life() 
     let options = Options { service_accounts: true, audited: true, ..plan.options };
     let world = Plan { options, ..plan }.start_alone().await;
     address.serve(world.plane.server()).unwrap();
-    let aws: u16 = world.moto.endpoint().rsplit(':').next().unwrap().parse().unwrap();
-    address.forward(aws, aws).unwrap();
+    forward_aws(&mut address, &world);
     world.wait_for_ready_nodes(2).await;
     let before = world.inventory().await.unwrap();
     let mut nodes = Vec::new();
@@ -228,7 +218,7 @@ async fn drain(world: &World) {
     world.wait_for_ready_replicas(2).await;
 }
 
-/// Nothing of the release is left but what the documentation says.
+/// Waits until only the claims, their volumes, the namespace and the jobs of the test are left.
 async fn assert_uninstalled(world: &World, before: &BTreeSet<String>) {
     let mut left = Vec::new();
     let gone = wait::until_true("only the claims left", DEADLINE, async || {

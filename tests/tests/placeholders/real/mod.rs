@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ContainerState, Node, Pod};
 use kube::ResourceExt as _;
+use serde_json::{Value, json};
 use tests::control_plane::Options;
 use tests::joiner::JoinerSettings;
 use tests::node_group::NodeGroup;
-use tests::real_node::{self, Image, Kubelets, PAUSE, SHELL};
+use tests::real_node::{self, API_SERVICE, Image, Kubelets, PAUSE, SHELL, ServiceAddress};
 use tests::{built, wait};
 
 use super::world::{DEADLINE, Plan, World, is_placeholder};
@@ -85,6 +86,18 @@ fn is_ready(node: &Node) -> bool {
 fn end(pod: &Pod) -> Option<(&str, i32)> {
     let end = state(pod)?.terminated.as_ref()?;
     Some((end.reason.as_deref()?, end.exit_code))
+}
+
+/// Forwards the port of the emulated AWS, so that pods reach it.
+fn forward_aws(address: &mut ServiceAddress, world: &World) {
+    let port = world.moto.endpoint().rsplit(':').next().unwrap().parse().unwrap();
+    address.forward(port, port).unwrap();
+}
+
+/// The variables of a container with which it uses the emulated AWS.
+fn aws_of_pods(world: &World) -> Value {
+    let variable = |(name, value): (&str, String)| json!({"name": name, "value": value.replace("127.0.0.1", &API_SERVICE.to_string())});
+    world.moto.environment().map(variable).into_iter().collect()
 }
 
 /// Runs kubectl as the administrator; returns its output, or its errors.
