@@ -129,9 +129,20 @@ impl World {
 
     /// Waits until a line of the metrics begins with this text.
     async fn wait_for_metric(&self, line: &str) {
-        let there = wait::until_true(line, DEADLINE, async || {
+        self.wait_for_lines(line, |lines| lines.iter().any(|of| of.starts_with(line))).await;
+    }
+
+    /// Waits until no policy is degraded, so that the last fault fires no alert any more.
+    async fn wait_for_mend(&self) {
+        let is_degraded = |line: &&str| line.starts_with("prophet_degraded{");
+        let what = "no degraded policy";
+        self.wait_for_lines(what, |lines| !lines.iter().any(is_degraded)).await;
+    }
+
+    async fn wait_for_lines(&self, what: &str, is_there: impl Fn(&[&str]) -> bool) {
+        let there = wait::until_true(what, DEADLINE, async || {
             let metrics = self.prophet.as_ref().unwrap().metrics().await?;
-            Ok(metrics.lines().any(|of| of.starts_with(line)))
+            Ok(is_there(&metrics.lines().collect::<Vec<_>>()))
         });
         there.await.unwrap_or_else(|error| panic!("{error:#}\n{}", self.details()));
     }
@@ -187,11 +198,13 @@ async fn each_fault_fires_its_alert_and_no_other() {
     world.patch_policy("batch", invalid).await;
     world.check_alerts(&degraded("InvalidPolicy"), &["ProphetPolicyInvalid"]).await;
     world.patch_policy("batch", ladder(2)).await;
+    world.wait_for_mend().await;
 
     world.apply(&policy("other", &spec.to_string())).await;
     let overlapping = r#"prophet_degraded{policy="prophet/other",reason="OverlappingBuckets"} 1"#;
     world.check_alerts(overlapping, &["ProphetPolicyDegraded"]).await;
     world.delete_policy("other").await;
+    world.wait_for_mend().await;
 
     world.apply(&job("huge", 1).replace("cpu: '3'", "cpu: '300'")).await;
     let unplaced = r#"prophet_unplaced_pods{policy="prophet/batch"} 1"#;
@@ -207,6 +220,7 @@ async fn each_fault_fires_its_alert_and_no_other() {
     world.check_alerts(&degraded("HistoryFailed"), &["ProphetHistoryFailed"]).await;
     fs::remove_file(&batch).unwrap();
     fs::rename(&aside, &batch).unwrap();
+    world.wait_for_mend().await;
 
     let client = world.plane.client();
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
