@@ -9,11 +9,13 @@ use std::time::Duration;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_autoscaling::config::Credentials;
 use aws_sdk_autoscaling::types::{
-    AutoScalingGroup, InstanceRequirements, LaunchTemplateOverrides, LaunchTemplateSpecification,
-    MemoryMiBRequest, VCpuCountRequest, WarmPoolState as WarmPoolPoolState,
+    AutoScalingGroup, LaunchTemplateOverrides, LaunchTemplateSpecification,
+    WarmPoolState as WarmPoolPoolState,
 };
 use aws_sdk_ec2::types::{
-    LaunchTemplateCpuOptionsRequest, LaunchTemplateInstanceMarketOptionsRequest, MarketType,
+    InstanceRequirementsRequest, LaunchTemplateCpuOptionsRequest,
+    LaunchTemplateInstanceMarketOptionsRequest, MarketType, MemoryMiBRequest,
+    RequestLaunchTemplateData, VCpuCountRangeRequest,
 };
 use controller::catalog::aws::{
     ACTIONS, AwsCatalog, Clients, DEADLINE, Found, PriceReader, clients,
@@ -34,8 +36,8 @@ mod setup;
 
 use proxy::Proxy;
 use setup::{
-    by_name, configuration, data, group, managed_group, mixed, mixed_of, node_template,
-    one_of_each, tag, template,
+    by_attributes, by_name, configuration, data, group, image, managed_group, mixed, mixed_of,
+    node_template, one_of_each, tag, template,
 };
 
 const DISCOVERY: &str =
@@ -267,13 +269,7 @@ async fn a_problem_of_a_group_is_reported_and_hides_no_other_group() {
     let moto = Moto::start().await.unwrap();
     template(&moto, "base", data("m5.large").build()).await;
     let base = || by_name("base", "1");
-    let requirements = InstanceRequirements::builder()
-        .v_cpu_count(VCpuCountRequest::builder().min(2).build())
-        .memory_mib(MemoryMiBRequest::builder().min(4_096).build());
-    let attributes =
-        LaunchTemplateOverrides::builder().instance_requirements(requirements.build()).build();
-    let policy = mixed_of("base", vec![attributes], 0, 100);
-    group(&moto, "attributes").mixed_instances_policy(policy).send().await.unwrap();
+    by_attributes(&moto, "attributes", "base", 2, 4_096).await;
     let gone = template(&moto, "gone", data("m5.large").build()).await;
     group(&moto, "gone").launch_template(by_name("gone", "1")).send().await.unwrap();
     moto.ec2().delete_launch_template().launch_template_id(&gone).send().await.unwrap();
@@ -312,7 +308,7 @@ async fn a_problem_of_a_group_is_reported_and_hides_no_other_group() {
             &format!("tagged: m5.large OnDemand - us-east-1a 0/0/10, {has}, team=ml"),
         ],
         &[
-            "by_attributes: Auto Scaling group attributes: it selects instances by attributes, so they have no single instance type",
+            "by_attributes: Auto Scaling group attributes: it selects instance types by attributes, and they are not known: ec2:DescribeImages failed, InvalidAMIID.NotFound",
             &format!(
                 "launch_template_gone: Auto Scaling group gone: launch template {gone} has no version 1, or does not exist"
             ),
@@ -329,6 +325,48 @@ async fn a_problem_of_a_group_is_reported_and_hides_no_other_group() {
         let left_out = found.groups.iter().all(|group| group.name != problem.group);
         assert_eq!(left_out, problem.fault.leaves_out(), "{problem}");
     }
+}
+
+/// The emulator lists no types for attributes, so the proxy does: those of [`LISTED`].
+#[tokio::test]
+async fn a_group_that_selects_types_by_attributes_has_the_least_size_that_they_admit() {
+    let moto = Moto::start().await.unwrap();
+    template(&moto, "mixed", data("m5.large").image_id(image(&moto).await).build()).await;
+    by_attributes(&moto, "one-size", "mixed", 4, 8_192).await;
+    by_attributes(&moto, "sizes", "mixed", 3, 12_288).await;
+    by_attributes(&moto, "gpus", "mixed", 48, 65_536).await;
+    let requirements = InstanceRequirementsRequest::builder()
+        .v_cpu_count(VCpuCountRangeRequest::builder().min(4).build())
+        .memory_mib(MemoryMiBRequest::builder().min(16_384).build());
+    let template_data = RequestLaunchTemplateData::builder()
+        .image_id(image(&moto).await)
+        .instance_requirements(requirements.build());
+    template(&moto, "own", template_data.build()).await;
+    group(&moto, "own").launch_template(by_name("own", "1")).send().await.unwrap();
+    let proxy = Proxy::start(moto.endpoint(), 0).await.unwrap();
+    let mut catalog = catalog(proxy.endpoint()).await;
+    let found = catalog.node_groups().await.unwrap();
+    let has = "us-east-1a 0/0/10";
+    check(
+        &found,
+        &[
+            &format!("one-size: m5.xlarge OnDemand - {has}, 4 cpus 8 GiB 58 pods"),
+            &format!("own: m5.xlarge OnDemand - {has}, 4 cpus 16 GiB 58 pods"),
+            &format!("sizes: m5.2xlarge OnDemand - {has}, 3 cpus 12 GiB 58 pods"),
+        ],
+        &[
+            "mixed_hardware: Auto Scaling group gpus: it also launches instance types of another architecture or with other accelerators than its first, so its placeholders would have no single size: g5.48xlarge",
+            "selected_types: Auto Scaling group sizes: it selects 3 instance types by attributes, so its placeholders have the least size that the attributes admit, or that of the smallest node that came",
+        ],
+    );
+    // The lists stay in use, and what a group selects is asked for when it changes.
+    let asked = |seen: Vec<String>| {
+        let is_list = |action: &&String| action.ends_with("FromInstanceRequirements");
+        seen.iter().filter(is_list).count()
+    };
+    assert_eq!(asked(proxy.take_seen()), 4);
+    catalog.node_groups().await.unwrap();
+    assert_eq!(asked(proxy.take_seen()), 0);
 }
 
 #[tokio::test]
@@ -405,9 +443,9 @@ async fn the_catalog_makes_exactly_the_calls_that_the_documented_policy_allows()
     let proxy = Proxy::start(moto.endpoint(), 0).await.unwrap();
     let mut catalog = catalog(proxy.endpoint()).await;
     let first = catalog.node_groups().await.unwrap();
-    assert_eq!(first.groups.len(), 4, "{:?}", first.problems);
+    assert_eq!(first.groups.len(), 5, "{:?}", first.problems);
     let groups = proxy.take_seen();
-    assert_eq!(groups.len(), 7, "{groups:?}");
+    assert_eq!(groups.len(), 10, "{groups:?}");
     let reader = PriceReader::new(Clients::new(&config(proxy.endpoint()).await)).unwrap();
     let (types, now) = (["m5.xlarge".to_owned()].into(), base::clock::now());
     let mut prices = reader.none();
@@ -450,6 +488,7 @@ async fn the_catalog_makes_exactly_the_calls_that_the_documented_policy_allows()
     let expected = [
         "autoscaling:DescribeAutoScalingGroups",
         "ec2:DescribeLaunchTemplateVersions",
+        "ec2:DescribeLaunchTemplateVersions",
         "autoscaling:DescribeLaunchConfigurations",
         "autoscaling:DescribeScalingActivities",
     ];
@@ -477,7 +516,7 @@ async fn a_group_whose_launch_failed_is_closed_and_the_permission_for_it_is_opti
     {
         let proxy = Proxy::denying(moto.endpoint(), 0, denied).await.unwrap();
         let found = catalog(proxy.endpoint()).await.node_groups().await.unwrap();
-        assert_eq!(found.groups.len(), 4, "{:?}", found.problems);
+        assert_eq!(found.groups.len(), 5, "{:?}", found.problems);
         assert_eq!(found.closed.keys().collect::<Vec<_>>(), expected);
     }
 }
@@ -549,7 +588,7 @@ async fn a_throttled_call_is_retried_until_the_limit_of_attempts() {
     one_of_each(&moto).await;
     let proxy = Proxy::start(moto.endpoint(), 2).await.unwrap();
     let found = catalog(proxy.endpoint()).await.node_groups().await.unwrap();
-    assert_eq!(found.groups.len(), 4, "{:?}", found.problems);
+    assert_eq!(found.groups.len(), 5, "{:?}", found.problems);
     assert_eq!(proxy.take_seen()[..3], ["autoscaling:DescribeAutoScalingGroups"; 3]);
 
     let proxy = Proxy::start(moto.endpoint(), usize::MAX).await.unwrap();
@@ -583,6 +622,7 @@ async fn a_pod_takes_region_endpoint_and_role_from_its_environment() {
     if std::env::var_os("AWS_WEB_IDENTITY_TOKEN_FILE").is_some() {
         let mut catalog =
             AwsCatalog::new(clients(None, None).await, DISCOVERY.parse().unwrap(), DEADLINE);
+        // The emulator lists no types for attributes, so it reports that group.
         assert_eq!(catalog.node_groups().await.unwrap().groups.len(), 4);
         return;
     }

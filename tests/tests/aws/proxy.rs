@@ -1,6 +1,6 @@
 //! A proxy in front of the emulator. It records the IAM action of each call, and does what the
-//! emulator does not support: it can throttle the first calls or deny actions, and stands in for
-//! the Price List service.
+//! emulator does not support: it can throttle the first calls or deny actions, lists instance types
+//! for attributes, and stands in for the Price List service.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -65,6 +65,7 @@ impl Proxy {
                         Ok(response("200 OK", "text/xml", &activities()))
                     }
                     "autoscaling:DescribeWarmPool" => Ok(response("200 OK", "text/xml", &pool())),
+                    TYPES_FOR => Ok(response("200 OK", "text/xml", &listed(&call))),
                     PRODUCTS => Ok(response("200 OK", JSON, &products(call.body())?)),
                     _ => call.forward().await,
                 }
@@ -92,8 +93,32 @@ impl Drop for Proxy {
     }
 }
 
+const TYPES_FOR: &str = "ec2:GetInstanceTypesFromInstanceRequirements";
 const PRODUCTS: &str = "pricing:GetProducts";
 const JSON: &str = "application/x-amz-json-1.1";
+
+/// The instance types that are listed for attributes, by the least number of vCPUs.
+const LISTED: [(&str, &[&str]); 4] = [
+    ("2", &["m5.large"]),
+    ("3", &["m5.2xlarge", "m5.xlarge", "m5a.xlarge"]),
+    ("4", &["m5.xlarge", "m5a.xlarge"]),
+    ("48", &["m5.12xlarge", "g5.48xlarge"]),
+];
+
+/// The instance types for attributes and the architecture of Intel, in the documented form.
+fn listed(call: &Call) -> String {
+    let least = call.parameter("InstanceRequirements.VCpuCount.Min").unwrap_or_default();
+    let is_intel = call.parameter("ArchitectureType.1") == Some("x86_64");
+    let is_asked = |(vcpus, _): &&(&str, &[&str])| is_intel && *vcpus == least;
+    let types = LISTED.iter().find(is_asked).map_or(&[][..], |(_, types)| *types);
+    let item = |name: &&str| format!("<item><instanceType>{name}</instanceType></item>");
+    let items: String = types.iter().map(item).collect();
+    format!(
+        r#"<GetInstanceTypesFromInstanceRequirementsResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">
+<requestId>1</requestId><instanceTypeSet>{items}</instanceTypeSet>
+</GetInstanceTypesFromInstanceRequirementsResponse>"#
+    )
+}
 
 /// What the stand-in sells: the region, the instance type, and the dollars for an hour.
 const SOLD: [(&str, &str, &str); 3] = [

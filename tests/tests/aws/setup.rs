@@ -2,11 +2,11 @@
 
 use aws_sdk_autoscaling::operation::create_auto_scaling_group::builders::CreateAutoScalingGroupFluentBuilder;
 use aws_sdk_autoscaling::types::{
-    InstancesDistribution, LaunchTemplate, LaunchTemplateOverrides, LaunchTemplateSpecification,
-    MixedInstancesPolicy, Tag,
+    InstanceRequirements, InstancesDistribution, LaunchTemplate, LaunchTemplateOverrides,
+    LaunchTemplateSpecification, MemoryMiBRequest, MixedInstancesPolicy, Tag, VCpuCountRequest,
 };
 use aws_sdk_ec2::types::builders::RequestLaunchTemplateDataBuilder;
-use aws_sdk_ec2::types::{InstanceType, RequestLaunchTemplateData};
+use aws_sdk_ec2::types::{Filter, InstanceType, RequestLaunchTemplateData};
 use serde_json::json;
 use tests::moto::Moto;
 
@@ -76,12 +76,39 @@ pub(crate) fn mixed_of(
         .build()
 }
 
+/// The ID of a machine image of 64-bit Intel, of those that the emulator has from the start.
+pub(crate) async fn image(moto: &Moto) -> String {
+    let filter = |name: &str, value: &str| Filter::builder().name(name).values(value).build();
+    let call = moto.ec2().describe_images().filters(filter("architecture", "x86_64"));
+    let found = call.filters(filter("virtualization-type", "hvm")).send().await.unwrap();
+    found.images()[0].image_id().unwrap().to_owned()
+}
+
+/// Creates a group that selects instance types by their least vCPUs and memory.
+pub(crate) async fn by_attributes(
+    moto: &Moto,
+    name: &str,
+    template: &str,
+    vcpus: i32,
+    memory_mib: i32,
+) {
+    let requirements = InstanceRequirements::builder()
+        .v_cpu_count(VCpuCountRequest::builder().min(vcpus).build())
+        .memory_mib(MemoryMiBRequest::builder().min(memory_mib).build());
+    let attributes =
+        LaunchTemplateOverrides::builder().instance_requirements(requirements.build()).build();
+    let policy = mixed_of(template, vec![attributes], 0, 100);
+    group(moto, name).mixed_instances_policy(policy).send().await.unwrap();
+}
+
 /// Creates one group of each kind, so that the catalog makes every kind of call.
 pub(crate) async fn one_of_each(moto: &Moto) {
     let id = template(moto, "base", data("m5.large").build()).await;
     let fixed = LaunchTemplateSpecification::builder().launch_template_id(id).version("1").build();
     group(moto, "fixed").launch_template(fixed).send().await.unwrap();
     group(moto, "latest").launch_template(by_name("base", "$Latest")).send().await.unwrap();
+    template(moto, "any", data("m5.large").image_id(image(moto).await).build()).await;
+    by_attributes(moto, "attributes", "any", 2, 4_096).await;
     configuration(moto, "old", "m5.large", None).await;
     group(moto, "old").launch_configuration_name("old").send().await.unwrap();
     moto.create_managed_group("main", "blue", json!({}), json!([])).await.unwrap();

@@ -22,6 +22,7 @@ use super::eks::{Description, Eks, ManagedGroup, NODE_GROUP};
 use super::hardware::Hardware;
 use super::launch::{Configuration, InstanceTemplate, TemplateKey};
 use super::pool_steps::{PoolSettings, PoolStep, WARM_POOL_TAG};
+use super::requirements::Selection;
 
 pub(super) const GROUPS: &str = "autoscaling:DescribeAutoScalingGroups";
 pub(super) const CONFIGURATIONS: &str = "autoscaling:DescribeLaunchConfigurations";
@@ -31,6 +32,9 @@ pub(super) const ACTIVITIES: &str = "autoscaling:DescribeScalingActivities";
 const PRODUCTS: &str = "pricing:GetProducts";
 const SPOT_PRICES: &str = "ec2:DescribeSpotPriceHistory";
 
+pub(super) const TYPES_FOR: &str = "ec2:GetInstanceTypesFromInstanceRequirements";
+const IMAGES: &str = "ec2:DescribeImages";
+
 pub(super) const POOL: &str = "autoscaling:DescribeWarmPool";
 pub(super) const PUT_POOL: &str = "autoscaling:PutWarmPool";
 const DELETE_POOL: &str = "autoscaling:DeleteWarmPool";
@@ -38,10 +42,12 @@ const TAG: &str = "autoscaling:CreateOrUpdateTags";
 const UNTAG: &str = "autoscaling:DeleteTags";
 
 /// The IAM actions of all AWS calls. The policy in `docs/permissions-aws.md` allows exactly these.
-pub const ACTIONS: [&str; 13] = [
+pub const ACTIONS: [&str; 15] = [
     GROUPS,
     CONFIGURATIONS,
     TYPES,
+    TYPES_FOR,
+    IMAGES,
     TEMPLATES,
     NODE_GROUP,
     ACTIVITIES,
@@ -308,6 +314,28 @@ impl Clients {
             }
         }
         Ok(found)
+    }
+
+    /// Reads the names of the instance types that a group selects, in the order of AWS.
+    ///
+    /// # Errors
+    /// The reason in words, the same for each call that fails so.
+    pub(super) async fn types_for(&self, of: &Selection) -> Result<Vec<String>, String> {
+        fn why(action: &str, error: &impl ProvideErrorMetadata) -> String {
+            format!("{action} failed, {}", error.code().unwrap_or("because AWS did not answer"))
+        }
+        let images = self.ec2.describe_images().image_ids(&of.image).send().await;
+        let images = images.map_err(|error| why(IMAGES, &error))?;
+        let image =
+            images.images().first().ok_or_else(|| format!("there is no image {}", of.image))?;
+        let call = self.ec2.get_instance_types_from_instance_requirements();
+        let call = call
+            .instance_requirements(of.requirements.clone())
+            .set_architecture_types(image.architecture().map(|of| vec![of.as_str().into()]))
+            .set_virtualization_types(image.virtualization_type().cloned().map(|of| vec![of]));
+        let pages = call.into_paginator().items().send();
+        let listed = pages.try_collect().await.map_err(|error| why(TYPES_FOR, &error))?;
+        Ok(listed.into_iter().filter_map(|listed| listed.instance_type).collect())
     }
 
     /// Reads the products of the price list that are Linux instances of these types on demand in

@@ -6,10 +6,11 @@ use aws_sdk_autoscaling::types::{
     AutoScalingGroup, InstancesDistribution, LaunchConfiguration, LaunchTemplate,
     LaunchTemplateOverrides, LaunchTemplateSpecification, MixedInstancesPolicy,
 };
-use aws_sdk_ec2::types::{MarketType, ResponseLaunchTemplateData};
+use aws_sdk_ec2::types::{InstanceRequirementsRequest, MarketType, ResponseLaunchTemplateData};
 use embedder::CapacityType;
 
 use super::problem::GroupFault;
+use super::requirements::{Least, Listed, Selection, of_override, of_template, types};
 
 /// One version of a launch template.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,7 +26,8 @@ pub(super) struct TemplateKey {
 #[derive(Clone, Debug)]
 pub(super) struct InstanceTemplate {
     instance_type: Option<String>,
-    by_attributes: bool,
+    image: Option<String>,
+    requirements: Option<InstanceRequirementsRequest>,
     spot: bool,
     placement_group: Option<String>,
     vcpus: Option<u64>,
@@ -49,6 +51,8 @@ pub(super) enum Origin {
         first: Option<String>,
         /// Instance types of the other overrides that differ from the first.
         others: BTreeSet<String>,
+        /// The attributes by which an override selects instance types.
+        requirements: Option<Box<InstanceRequirementsRequest>>,
         share: SpotShare,
     },
 }
@@ -67,6 +71,8 @@ pub(super) struct LaunchSpec {
     pub(super) instance_type: String,
     /// The other instance types that the group launches.
     pub(super) other_types: BTreeSet<String>,
+    /// The least resources of a node, if the group selects instance types by attributes.
+    pub(super) least: Option<Least>,
     pub(super) capacity_type: CapacityType,
     /// The template's placement group. The Auto Scaling group's own takes precedence.
     pub(super) placement_group: Option<String>,
@@ -109,7 +115,8 @@ impl InstanceTemplate {
             data.cpu_options().and_then(|cpu| Some((cpu.core_count()?, cpu.threads_per_core()?)));
         Self {
             instance_type: data.instance_type().map(|name| name.as_str().to_string()),
-            by_attributes: data.instance_requirements().is_some(),
+            image: data.image_id().map(Into::into),
+            requirements: data.instance_requirements().map(of_template),
             spot: market == Some(&MarketType::Spot),
             placement_group: placement
                 .and_then(|p| p.group_name().or(p.group_id()))
@@ -133,8 +140,8 @@ impl Origin {
     /// Finds where this group's instance settings are defined.
     ///
     /// # Errors
-    /// The group counts in other units than instances, selects instances by attributes, or has no
-    /// launch template or launch configuration.
+    /// The group counts in other units than instances, or has no launch template or launch
+    /// configuration.
     pub(super) fn of(group: &AutoScalingGroup) -> Result<Self, GroupFault> {
         // An empty policy is none: emulators of AWS describe groups so that have none.
         let mixed =
@@ -162,9 +169,7 @@ impl Origin {
         if overrides.iter().any(weighted) {
             return Err(GroupFault::NotInInstances);
         }
-        if overrides.iter().any(|each| each.instance_requirements().is_some()) {
-            return Err(GroupFault::ByAttributes);
-        }
+        let requirements = overrides.iter().find_map(|each| each.instance_requirements());
         let own = overrides.first().and_then(|first| first.launch_template_specification());
         let specification = own.or(template.and_then(|t| t.launch_template_specification()));
         let first = overrides.first().and_then(|first| first.instance_type()).map(String::from);
@@ -173,6 +178,7 @@ impl Origin {
             template: specification.and_then(TemplateKey::of).ok_or(GroupFault::NoInstanceType)?,
             others: others.filter(|other| Some(other) != first.as_ref()).collect(),
             first,
+            requirements: requirements.map(|from| Box::new(of_override(from))),
             share: spot_share(policy.instances_distribution()),
         })
     }
@@ -186,6 +192,30 @@ impl Origin {
         }
     }
 
+    /// The attributes by which the group selects its instance types. `None` if it names them.
+    ///
+    /// # Errors
+    /// The template is missing, or names no machine image.
+    pub(super) fn selection(
+        &self,
+        templates: &BTreeMap<TemplateKey, InstanceTemplate>,
+    ) -> Result<Option<Selection>, GroupFault> {
+        let Some(key) = self.template() else { return Ok(None) };
+        let template = templates.get(&key).ok_or_else(|| key.gone())?;
+        let of_override = match self {
+            Self::Mixed { first: Some(_), .. } => return Ok(None),
+            Self::Mixed { requirements, .. } => requirements.as_deref(),
+            Self::InstanceTemplate(_) | Self::Configuration(_) => None,
+        };
+        // A type of the template precedes its own attributes, as in cluster-autoscaler.
+        let of_template =
+            template.requirements.as_ref().filter(|_| template.instance_type.is_none());
+        let Some(requirements) = of_override.or(of_template).cloned() else { return Ok(None) };
+        let none = || GroupFault::ByAttributes("its launch template names no image".into());
+        let image = template.image.clone().ok_or_else(none)?;
+        Ok(Some(Selection { requirements, image }))
+    }
+
     pub(super) fn configuration(&self) -> Option<String> {
         match self {
             Self::Configuration(name) => Some(name.clone()),
@@ -193,14 +223,38 @@ impl Origin {
         }
     }
 
-    /// The instances that are launched, by the given templates and configurations.
+    /// The instances that are launched, by the given templates and configurations. `listed` are the
+    /// instance types of a group that selects them by attributes.
     ///
     /// # Errors
-    /// The template or configuration is missing, or sets no instance type.
+    /// The template or configuration is missing, or sets no instance type, or the types for the
+    /// attributes of the group are not known.
     pub(super) fn launch(
         self,
         templates: &BTreeMap<TemplateKey, InstanceTemplate>,
         configurations: &BTreeMap<String, Configuration>,
+        listed: Option<&Listed>,
+    ) -> Result<LaunchSpec, GroupFault> {
+        let selection = self.selection(templates)?;
+        let types = selection.as_ref().map(|_| types(listed)).transpose()?;
+        let (of_attributes, others_of_attributes) = types.map_or((None, None), |types| {
+            let mut types = types.into_iter();
+            (types.next(), Some(types.collect::<BTreeSet<String>>()))
+        });
+        let mut launch = self.of_names(templates, configurations, of_attributes)?;
+        if let Some(others) = others_of_attributes {
+            launch.other_types = others;
+        }
+        launch.least = selection.map(|selection| selection.least());
+        Ok(launch)
+    }
+
+    /// As [`Origin::launch`], with the first type of those that are selected by attributes.
+    fn of_names(
+        self,
+        templates: &BTreeMap<TemplateKey, InstanceTemplate>,
+        configurations: &BTreeMap<String, Configuration>,
+        of_attributes: Option<String>,
     ) -> Result<LaunchSpec, GroupFault> {
         match self {
             Self::Configuration(name) => {
@@ -211,15 +265,16 @@ impl Origin {
                 Ok(LaunchSpec {
                     instance_type: instance_type.ok_or(GroupFault::NoInstanceType)?,
                     other_types: BTreeSet::new(),
+                    least: None,
                     capacity_type: bought(spot),
                     placement_group: None,
                     vcpus: None,
                     faults: Vec::new(),
                 })
             }
-            Self::InstanceTemplate(key) => from_template(&key, templates, None),
-            Self::Mixed { template, first, others, share } => {
-                let mut launch = from_template(&template, templates, first)?;
+            Self::InstanceTemplate(key) => from_template(&key, templates, of_attributes),
+            Self::Mixed { template, first, others, share, requirements: _ } => {
+                let mut launch = from_template(&template, templates, first.or(of_attributes))?;
                 // The distribution decides, because AWS rejects a template that requests spot
                 // instances in a mixed-instances policy.
                 launch.capacity_type = bought(share == SpotShare::All);
@@ -239,11 +294,11 @@ fn from_template(
     overridden: Option<String>,
 ) -> Result<LaunchSpec, GroupFault> {
     let template = templates.get(key).ok_or_else(|| key.gone())?.clone();
-    let InstanceTemplate { instance_type, by_attributes, spot, placement_group, vcpus } = template;
-    let unknown = if by_attributes { GroupFault::ByAttributes } else { GroupFault::NoInstanceType };
+    let InstanceTemplate { instance_type, spot, placement_group, vcpus, .. } = template;
     Ok(LaunchSpec {
-        instance_type: overridden.or(instance_type).ok_or(unknown)?,
+        instance_type: overridden.or(instance_type).ok_or(GroupFault::NoInstanceType)?,
         other_types: BTreeSet::new(),
+        least: None,
         capacity_type: bought(spot),
         placement_group,
         vcpus,

@@ -4,6 +4,7 @@
 //! discovery.rs    selects groups by cluster-autoscaler's flag
 //! calls.rs        the clients, and all AWS calls
 //! launch.rs       a group's instances: launch template, launch configuration, mixed instances
+//! requirements.rs the instance types of groups that select them by attributes
 //! hardware.rs     the resources of an instance type
 //! tags.rs         node-template tags
 //! eks.rs          labels and taints of EKS managed node groups
@@ -31,6 +32,7 @@ mod node_group;
 mod pool_steps;
 mod prices;
 mod problem;
+mod requirements;
 mod tags;
 mod warm_pools;
 
@@ -52,6 +54,7 @@ use self::activities::Closed;
 use self::eks::{Description, ManagedGroup};
 use self::hardware::Hardware;
 use self::launch::{Configuration, InstanceTemplate, Origin, TemplateKey};
+use self::requirements::{Listed, Selection};
 use crate::catalog::{StandingPools, WantedPools};
 use crate::causes::chain;
 
@@ -66,6 +69,10 @@ const TEMPLATES_AT_ONCE: usize = 4;
 /// How many refreshes a description of a managed node group stays in use: ten, because its labels
 /// and taints seldom change and EKS limits the rate of its calls.
 const DESCRIBED_REFRESHES: u32 = 10;
+
+/// How many refreshes the instance types of a group that selects them by attributes stay in use:
+/// ten, because AWS seldom changes them.
+const LISTED_REFRESHES: u32 = 10;
 
 /// Concurrent calls of EKS, and the time limit of all of them in a refresh: 15 seconds, so that an
 /// unreachable endpoint of EKS, as in a network without internet, leaves time for the other calls.
@@ -85,6 +92,9 @@ pub struct AwsCatalog {
     /// Launch template versions that were read. Numbered versions do not change. `$Latest` and
     /// `$Default` are read at every refresh.
     templates: BTreeMap<TemplateKey, InstanceTemplate>,
+    /// The instance types of groups that select them by attributes, by the name of the group, each
+    /// with the number of refreshes since then.
+    selected: BTreeMap<String, (u32, Selection, Listed)>,
     /// The groups in which AWS could launch no instance.
     closed: Closed,
     /// Why the scaling activities could not be read in the last refresh.
@@ -109,6 +119,7 @@ impl AwsCatalog {
             calling: calls::GROUPS,
             hardware: BTreeMap::new(),
             templates: BTreeMap::new(),
+            selected: BTreeMap::new(),
             closed: Closed::default(),
             activities_failing: None,
             pools: BTreeMap::new(),
@@ -164,7 +175,7 @@ impl AwsCatalog {
         self.calling = calls::GROUPS;
         let mut groups = self.clients.groups(&self.discovery).await?;
         groups.sort_by(|a, b| a.auto_scaling_group_name.cmp(&b.auto_scaling_group_name));
-        let name = |group: &AutoScalingGroup| group.auto_scaling_group_name().map(Into::into);
+        let name = |group: &AutoScalingGroup| group.auto_scaling_group_name().map(str::to_owned);
         let pools =
             groups.iter().filter_map(|group| Some((name(group)?, warm_pools::facts(group))));
         self.pools = pools.collect();
@@ -174,10 +185,20 @@ impl AwsCatalog {
         self.read_templates(origins().filter_map(Origin::template).collect()).await?;
         let configurations = origins().filter_map(Origin::configuration).collect();
         let configurations = self.read_configurations(configurations).await?;
+        let selections = groups.iter().filter_map(|(origin, group)| {
+            let selection = origin.as_ref().ok()?.selection(&self.templates).ok()??;
+            Some((name(group)?, selection))
+        });
+        self.read_selected(selections.collect()).await;
+        let Self { templates, selected, .. } = &*self;
         let launches: Vec<(AutoScalingGroup, _)> = groups
             .into_iter()
             .map(|(origin, group)| {
-                (group, origin.and_then(|origin| origin.launch(&self.templates, &configurations)))
+                let name = group.auto_scaling_group_name().unwrap_or_default();
+                let listed = selected.get(name).map(|(.., listed)| listed);
+                let launch = |origin: Origin| origin.launch(templates, &configurations, listed);
+                let launch = origin.and_then(launch);
+                (group, launch)
             })
             .collect();
         let specs = launches.iter().filter_map(|(_, launch)| launch.as_ref().ok());
@@ -261,6 +282,25 @@ impl AwsCatalog {
         for group in missing {
             let late = || (0, Err(format!("no time left after {MANAGED_DEADLINE:?}")));
             self.managed.entry(group).or_insert_with(late);
+        }
+    }
+
+    /// Reads the lists of instance types that are missing or old. A failure affects its group alone,
+    /// whose last list stays in use.
+    async fn read_selected(&mut self, wanted: Vec<(String, Selection)>) {
+        self.calling = calls::TYPES_FOR;
+        let mut before = std::mem::take(&mut self.selected);
+        for (group, of) in wanted {
+            let known = before.remove(&group).filter(|(_, known, _)| *known == of);
+            let (age, listed) = match known {
+                Some((age, _, Ok(listed))) if age < LISTED_REFRESHES => (age + 1, Ok(listed)),
+                known => {
+                    let read = self.clients.types_for(&of).await;
+                    let last = known.and_then(|(.., listed)| listed.ok());
+                    (0, read.or_else(|error| last.ok_or(error)))
+                }
+            };
+            self.selected.insert(group, (age, of, listed));
         }
     }
 

@@ -48,8 +48,9 @@ fn node_group(
     if group.status().is_some() {
         return Err(GroupFault::BeingDeleted);
     }
-    let LaunchSpec { instance_type, other_types, capacity_type, placement_group, vcpus, .. } =
-        launch;
+    let LaunchSpec {
+        instance_type, other_types, capacity_type, placement_group, vcpus, least, ..
+    } = launch;
     let mut faults = launch.faults;
     let known = hardware;
     let of_table = known.get(&instance_type).is_none().then(|| Hardware::of_table(&instance_type));
@@ -70,17 +71,18 @@ fn node_group(
         return Err(GroupFault::MixedHardware(other_hardware));
     }
     faults.extend(hardware.unknown_maker.clone().map(GroupFault::UnknownAccelerator));
-    let zone = match group.availability_zones() {
-        [zone] => Some(zone.clone()),
-        _ => None,
-    };
+    let zone = only_zone(group);
     let capacities = same_size.iter().filter_map(|name| Some(known.get(name)?.capacity(vcpus)));
     let capacity = capacities.fold(hardware.capacity(vcpus), Resources::floor);
+    let capacity = least.map_or(capacity, |least| least.of(capacity));
     let other_types = match (same_size.is_empty(), other_sizes.is_empty()) {
         (true, true) => OtherTypes::None,
         (false, true) => OtherTypes::SameSize(same_size.into_iter().collect()),
         (_, false) => {
-            faults.push(GroupFault::MixedInstanceTypes(other_sizes.clone()));
+            faults.push(match least {
+                Some(_) => GroupFault::SelectedTypes(1 + same_size.len() + other_sizes.len()),
+                None => GroupFault::MixedInstanceTypes(other_sizes.clone()),
+            });
             OtherTypes::OtherSizes(same_size.into_iter().chain(other_sizes).collect())
         }
     };
@@ -140,10 +142,19 @@ fn node_group(
         estimate: None,
         hourly: None,
         unneeded_seconds: template.unneeded_seconds,
+        weight: 0,
         // AWS stops no spot instances, and the pool of a managed node group is a setting of EKS.
         may_have_warm_pool: capacity_type == CapacityType::OnDemand && managed.is_none(),
     };
     Ok((group, faults))
+}
+
+/// The zone of a group that has only one.
+fn only_zone(group: &AutoScalingGroup) -> Option<String> {
+    match group.availability_zones() {
+        [zone] => Some(zone.clone()),
+        _ => None,
+    }
 }
 
 /// Whether an instance is in the warm pool of its group, and so is no node.

@@ -19,9 +19,9 @@ pub enum GroupFault {
     /// No launch template or launch configuration sets an instance type.
     #[error("no launch template or launch configuration sets its instance type")]
     NoInstanceType,
-    /// The group selects its instances by attributes, so they have no single size.
-    #[error("it selects instances by attributes, so they have no single instance type")]
-    ByAttributes,
+    /// The group selects its instance types by attributes, and they are not known.
+    #[error("it selects instance types by attributes, and they are not known: {0}")]
+    ByAttributes(String),
     /// The group counts its capacity in weights, vCPUs or memory, not in instances.
     #[error("it counts its capacity in weights, vCPUs or memory, not in instances")]
     NotInInstances,
@@ -56,6 +56,11 @@ pub enum GroupFault {
         "it also launches instance types of other sizes than its first, so its placeholders have the size of the first, or of the smallest node that came: {}", .0.join(", ")
     )]
     MixedInstanceTypes(Vec<String>),
+    /// The group selects so many instance types by attributes.
+    #[error(
+        "it selects {0} instance types by attributes, so its placeholders have the least size that the attributes admit, or that of the smallest node that came"
+    )]
+    SelectedTypes(usize),
     /// The group also launches these instance types, which have another architecture or other
     /// accelerators than the first.
     #[error(
@@ -86,7 +91,7 @@ impl GroupFault {
         match self {
             Self::BeingDeleted => "being_deleted",
             Self::NoInstanceType => "no_instance_type",
-            Self::ByAttributes => "by_attributes",
+            Self::ByAttributes(_) => "by_attributes",
             Self::NotInInstances => "not_in_instances",
             Self::LaunchTemplateGone { .. } => "launch_template_gone",
             Self::LaunchConfigurationGone(_) => "launch_configuration_gone",
@@ -95,6 +100,7 @@ impl GroupFault {
             Self::Undescribed(_) => "undescribed",
             Self::LaunchSuspended => "launch_suspended",
             Self::MixedInstanceTypes(_) => "mixed_instance_types",
+            Self::SelectedTypes(_) => "selected_types",
             Self::MixedHardware(_) => "mixed_hardware",
             Self::PartlySpot => "partly_spot",
             Self::UnknownAccelerator(_) => "unknown_accelerator",
@@ -107,7 +113,7 @@ impl GroupFault {
         match self {
             Self::BeingDeleted
             | Self::NoInstanceType
-            | Self::ByAttributes
+            | Self::ByAttributes(_)
             | Self::NotInInstances
             | Self::LaunchTemplateGone { .. }
             | Self::LaunchConfigurationGone(_)
@@ -117,6 +123,7 @@ impl GroupFault {
             | Self::Undescribed(_)
             | Self::LaunchSuspended
             | Self::MixedInstanceTypes(_)
+            | Self::SelectedTypes(_)
             | Self::PartlySpot
             | Self::UnknownAccelerator(_)
             | Self::MalformedTag { .. } => false,
