@@ -107,6 +107,10 @@ pub struct Group {
     pub min: u64,
     /// The maximum number of instances.
     pub max: u64,
+    /// How strongly the autoscaler prefers the group, as a Karpenter pool's `weight` does: it
+    /// launches nodes of the admitting groups with the largest weight. 0 where it has no
+    /// preference.
+    pub weight: u64,
 }
 
 /// An instance type with its capacity type and kind of accelerator.
@@ -150,6 +154,8 @@ pub fn plain_name(name: &str) -> &str {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Catalog {
     buckets: Vec<Bucket>,
+    /// The largest weight of the groups of each bucket.
+    weights: Vec<u64>,
     devices: Vec<String>,
 }
 
@@ -214,12 +220,19 @@ impl Catalog {
                 return Err(CatalogError::MinAboveMax(group.name.clone(), group.min, group.max));
             }
         }
-        Ok(Self { buckets, devices })
+        let weight = |bucket: &Bucket| bucket.groups.iter().map(|group| group.weight).max();
+        let weights = buckets.iter().map(|bucket| weight(bucket).unwrap_or(0)).collect();
+        Ok(Self { buckets, weights, devices })
     }
 
     /// The buckets, ascending.
     pub fn buckets(&self) -> &[Bucket] {
         &self.buckets
+    }
+
+    /// The largest weight of the groups of a bucket, 0 for an unknown bucket.
+    pub(crate) fn weight(&self, bucket: BucketId) -> u64 {
+        self.weights.get(bucket).copied().unwrap_or(0)
     }
 
     /// The names of the devices, in the order of their amounts in [`crate::Resources::devices`].
@@ -427,7 +440,13 @@ mod tests {
             accelerator_kind: AcceleratorKind::default(),
             allocatable: Resources::default(),
             hourly: MicroDollars(0),
-            groups: vec![Group { name: (*name).into(), placement_group: None, min: 0, max: 1 }],
+            groups: vec![Group {
+                name: (*name).into(),
+                placement_group: None,
+                min: 0,
+                max: 1,
+                weight: 0,
+            }],
         };
         let names = ["a.large", "a.large/spot", "b.large/spot/x:NoSchedule", "b.large/team=x"];
         let catalog = Catalog::new(names.iter().map(bucket).collect()).expect("distinct names");

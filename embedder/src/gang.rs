@@ -2,6 +2,8 @@
 //!
 //! A virtual instance is k instances of one bucket, which one placement group receives as a whole.
 
+use std::cmp::Reverse;
+
 use crate::bucket::{Bucket, BucketId, BucketSet, CapacityType, Catalog, Shape, Unfit};
 use crate::pack::{Order, PodRequest, pack};
 use crate::resources::{Resource, Resources};
@@ -84,22 +86,36 @@ pub(crate) fn virtual_instance_of(
 ) -> Result<VirtualInstance, Unfit> {
     let of = |capacity_type| best(gang, catalog, open, capacity_type);
     let chosen = match (of(CapacityType::Spot), of(CapacityType::OnDemand)) {
-        (Ok(spot), Ok(on_demand)) => Ok(if spot.1 < on_demand.1 { spot } else { on_demand }),
+        (Ok(spot), Ok(on_demand)) => {
+            let price = |taken: &Taken| (taken.weight, taken.hourly);
+            Ok(if price(&spot) < price(&on_demand) { spot } else { on_demand })
+        }
         (Err(one), Err(other)) => Err(closer(one, other)),
         (spot, on_demand) => spot.or(on_demand),
     };
-    chosen.map(|(instances, _, bucket)| VirtualInstance { bucket, instances })
+    chosen.map(|Taken { instances, bucket, .. }| VirtualInstance { bucket, instances })
 }
 
-/// The instances of buckets of one capacity type that a gang takes: their number, their price per
-/// hour in millionths of a dollar, and their bucket.
+/// The instances of a bucket that a gang takes. The least is the best.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Taken {
+    /// The weight of the bucket, the largest first.
+    weight: Reverse<u64>,
+    /// The number of instances.
+    instances: u64,
+    /// Their price per hour, in millionths of a dollar.
+    hourly: u64,
+    bucket: BucketId,
+}
+
+/// The instances of buckets of one capacity type that a gang takes.
 fn best(
     gang: &Gang,
     catalog: &Catalog,
     open: &BucketSet,
     capacity_type: CapacityType,
-) -> Result<(u64, u64, BucketId), Unfit> {
-    let mut best: Option<(u64, u64, BucketId)> = None;
+) -> Result<Taken, Unfit> {
+    let mut best: Option<Taken> = None;
     let mut reason = Unfit::NoBucketAdmits;
     let buckets = catalog.buckets().iter().enumerate();
     for (id, bucket) in
@@ -117,11 +133,16 @@ fn best(
         };
         let requests: Vec<PodRequest> = gang.requests.iter().map(on_this).collect();
         let instances = pack(&requests, &[], catalog, Order::Decreasing).opened[id];
-        let candidate = (instances, bucket.hourly.0.saturating_mul(instances), id);
-        if best.is_none_or(|best| candidate < best) {
-            best = Some(candidate);
-        }
-        if instances <= 1 {
+        let taken = Taken {
+            weight: Reverse(catalog.weight(id)),
+            instances,
+            hourly: bucket.hourly.0.saturating_mul(instances),
+            bucket: id,
+        };
+        best = Some(best.map_or(taken, |best| best.min(taken)));
+        // A later bucket of no larger weight is larger.
+        let heavier = |later: BucketId| catalog.weight(later) > catalog.weight(id);
+        if instances <= 1 && !(id..catalog.len()).any(heavier) {
             break;
         }
     }

@@ -4,8 +4,8 @@
 //! The input is shapes with counts, which are packed in ascending order. Each pod goes to the first
 //! existing node with enough free room. If there is none, it goes to the first new bin, in the
 //! order of opening, with enough free room. If there is none either, it opens a new bin of the
-//! first bucket, ascending, that admits it and that it fits. A pod that spot buckets admit, too,
-//! opens the first spot bucket if an instance of it costs less.
+//! first bucket, ascending, that admits it and that it fits, of those with the largest weight. A pod
+//! that spot buckets admit, too, opens the first spot bucket if an instance of it costs less.
 //!
 //! Pods of one shape are placed in runs, and adjacent nodes with the same bucket and free room form
 //! one run, so the running time grows with the number of shapes and runs, not with the number of
@@ -206,12 +206,14 @@ impl Opens {
         open: &BucketSet,
     ) -> Result<Self, Unfit> {
         let requests = shape.requests;
-        let first = |capacity_type: CapacityType| {
-            catalog.buckets().iter().enumerate().find(|&(id, bucket)| {
-                bucket.capacity_type == capacity_type
-                    && bucket.allocatable.fits(requests)
-                    && admitted.contains(id)
-                    && open.contains(id)
+        let fits = |&(id, bucket): &(BucketId, &Bucket)| {
+            bucket.allocatable.fits(requests) && admitted.contains(id) && open.contains(id)
+        };
+        let fitting = || catalog.buckets().iter().enumerate().filter(fits);
+        let weight = fitting().map(|(id, _)| catalog.weight(id)).max();
+        let first = |of: CapacityType| {
+            fitting().find(|(id, bucket)| {
+                bucket.capacity_type == of && Some(catalog.weight(*id)) == weight
             })
         };
         let opens = cheaper(first(CapacityType::Spot), first(CapacityType::OnDemand))

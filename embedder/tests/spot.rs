@@ -4,8 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use embedder::{
-    Bucket, BucketId, BucketSet, Catalog, Cluster, Gang, PodRequest, Resources, Room, Shape,
-    embed_preferring, new_instance,
+    Bucket, BucketId, BucketSet, Catalog, Cluster, Gang, PackShape, PodRequest, Resources, Room,
+    Shape, embed_preferring, new_instance, virtual_instance,
 };
 use testkit::{catalog_of, cpus};
 
@@ -63,6 +63,39 @@ fn a_pod_that_spot_buckets_admit_goes_to_the_cheaper_instance() {
     check(5_000, &["large/spot"], &[], Some(("large/spot", 3)));
     check(1_000, &ALL, &["small/spot"], Some(("small", 4)));
     check(1_000, &["small/spot"], &["small/spot"], None);
+}
+
+/// Checks the bucket of a pod of a core that all buckets admit, and of a gang of two, if groups have
+/// these weights.
+#[track_caller]
+fn check_weights(weights: &[(&str, u64)], expected: &str) {
+    let weight = |name: &str| weights.iter().find(|(of, _)| *of == name).map_or(0, |of| of.1);
+    let weigh = |bucket: &Bucket| {
+        let mut bucket = bucket.clone();
+        bucket.groups[0].weight = weight(&bucket.name);
+        bucket
+    };
+    let catalog = catalog_of(catalog().buckets().iter().map(weigh));
+    let name = |id: BucketId| catalog.buckets()[id].name.as_str();
+    let PodRequest { shape, .. } = pods(1_000, 1, BucketSet::all());
+    let found = new_instance(&shape, &catalog, &BucketSet::all());
+    assert_eq!(found.map(|(id, _)| name(id)), Some(expected), "{weights:?}");
+    let resolved = PackShape::new(&shape, &catalog).opens();
+    assert_eq!(resolved.map(|(id, _)| name(id)), Some(expected), "{weights:?}");
+    let gang = Gang { requests: vec![pods(1_000, 2, BucketSet::all())] };
+    let taken = virtual_instance(&gang, &catalog).unwrap();
+    assert_eq!(name(taken.bucket), expected, "{weights:?}");
+}
+
+/// A larger or dearer bucket precedes if the autoscaler prefers its groups.
+#[test]
+fn the_bucket_with_the_largest_weight_precedes() {
+    check_weights(&[], "small/spot");
+    check_weights(&[("small", 1)], "small");
+    check_weights(&[("large", 1)], "large");
+    check_weights(&[("large/spot", 1)], "large/spot");
+    check_weights(&[("large/spot", 1), ("large", 1)], "large");
+    check_weights(&[("small/spot", 1), ("large", 2)], "large");
 }
 
 /// Checks the present and announced demand of pending and of announced pods of 3 cores that all

@@ -1,7 +1,10 @@
 //! Deals placeholders round-robin to the groups of a bucket, in whole virtual instances.
 //!
 //! The module decides which groups receive new placeholders and which placeholders are removed
-//! first. Standing placeholders are never moved only for balance.
+//! first. Groups of a larger weight are filled first. Standing placeholders are never moved only for
+//! balance.
+
+use std::cmp::Reverse;
 
 use embedder::Group;
 
@@ -22,7 +25,7 @@ pub(crate) fn rooms(groups: &[Group], standing: &[GroupStanding]) -> Vec<u64> {
 }
 
 /// Returns the number of placeholders of each group, and the reason if the groups cannot take all
-/// of `target`. `rooms` is the most that each group can take.
+/// of `target`. `rooms` is the most that each of the `groups` can take.
 ///
 /// Announced gangs come first, then those forecast gangs for which no announced one is as large.
 /// The nodes of a forecast gang that is not dealt are dealt one by one, because other pods can use
@@ -31,9 +34,10 @@ pub(crate) fn balance(
     target: u64,
     want: &Want,
     rooms: Vec<u64>,
+    groups: &[Group],
     standing: &[GroupStanding],
 ) -> (Vec<u64>, Option<Reason>) {
-    let mut deal = Deal::new(rooms, standing);
+    let mut deal = Deal::new(rooms, groups, standing);
     let mut left = target;
     let announced = largest_first(&want.gangs);
     let forecast = largest_first(&want.forecast_gangs).into_iter().enumerate();
@@ -60,7 +64,7 @@ pub(crate) fn balance(
 pub(crate) fn split_nodes(gangs: &[u64], groups: &[Group], standing: &[GroupStanding]) -> u64 {
     let open: Vec<GroupStanding> =
         standing.iter().map(|group| GroupStanding { backoff: false, ..*group }).collect();
-    let mut deal = Deal::new(rooms(groups, &open), &open);
+    let mut deal = Deal::new(rooms(groups, &open), groups, &open);
     let split = largest_first(gangs).into_iter().filter(|&size| size > 0 && !deal.whole(size));
     split.fold(0, u64::saturating_add)
 }
@@ -75,23 +79,26 @@ struct Deal<'a> {
     standing: &'a [GroupStanding],
     /// The maximum number of placeholders in each group.
     room: Vec<u64>,
+    weights: Vec<u64>,
     wants: Vec<u64>,
 }
 
 impl<'a> Deal<'a> {
-    fn new(room: Vec<u64>, standing: &'a [GroupStanding]) -> Self {
-        Self { standing, room, wants: vec![0; standing.len()] }
+    fn new(room: Vec<u64>, groups: &[Group], standing: &'a [GroupStanding]) -> Self {
+        let weights = groups.iter().map(|group| group.weight).collect();
+        Self { standing, room, weights, wants: vec![0; standing.len()] }
     }
 
     /// Assigns `size` placeholders to one group and returns whether a group had enough room.
     ///
-    /// The group with the most unclaimed standing placeholders comes first, then the group with the
-    /// fewest assigned ones.
+    /// The group with the most unclaimed standing placeholders comes first, then the group of the
+    /// largest weight, then the group with the fewest assigned ones.
     fn whole(&mut self, size: u64) -> bool {
         let fits = |&at: &usize| self.room[at] - self.wants[at] >= size;
         let new = |at: usize| size - self.unclaimed(at).min(size);
-        let best =
-            (0..self.wants.len()).filter(fits).min_by_key(|&at| (new(at), self.wants[at], at));
+        let best = (0..self.wants.len())
+            .filter(fits)
+            .min_by_key(|&at| (new(at), Reverse(self.weights[at]), self.wants[at], at));
         if let Some(at) = best {
             self.wants[at] += size;
         }
@@ -99,7 +106,7 @@ impl<'a> Deal<'a> {
     }
 
     /// Keeps up to `most` standing placeholders and returns their number. If some must be removed,
-    /// the fullest group gives up its placeholders first.
+    /// the fullest group of the smallest weight gives up its placeholders first.
     fn keep(&mut self, most: u64) -> u64 {
         let mut kept: Vec<u64> = (0..self.wants.len())
             .map(|at| self.unclaimed(at).min(self.room[at] - self.wants[at]))
@@ -107,7 +114,7 @@ impl<'a> Deal<'a> {
         let total: u64 = kept.iter().fold(0, |sum, &n| sum.saturating_add(n));
         let mut surplus = total.saturating_sub(most);
         while surplus > 0 {
-            let full = |at: usize| (self.wants[at] + kept[at], at);
+            let full = |at: usize| (Reverse(self.weights[at]), self.wants[at] + kept[at], at);
             let Some(at) = (0..kept.len()).filter(|&at| kept[at] > 0).max_by_key(|&at| full(at))
             else {
                 break;
@@ -119,13 +126,16 @@ impl<'a> Deal<'a> {
         total.min(most)
     }
 
-    /// Adds up to `most` placeholders, each to the group with the fewest, and returns their number.
-    /// Of groups with equally many the first comes first.
+    /// Adds up to `most` placeholders, each to the group with the fewest of those that have room and
+    /// the largest weight, and returns their number. Of groups with equally many the first comes
+    /// first.
     fn add(&mut self, most: u64) -> u64 {
         let mut left = most;
         while left > 0 {
-            let open: Vec<usize> =
+            let mut open: Vec<usize> =
                 (0..self.wants.len()).filter(|&at| self.wants[at] < self.room[at]).collect();
+            let weight = open.iter().map(|&at| self.weights[at]).max();
+            open.retain(|&at| Some(self.weights[at]) == weight);
             let Some(fewest) = open.iter().map(|&at| self.wants[at]).min() else { break };
             let (lowest, others): (Vec<usize>, Vec<usize>) =
                 open.into_iter().partition(|&at| self.wants[at] == fewest);
@@ -168,10 +178,11 @@ mod tests {
     use super::*;
 
     /// Adds placeholders one at a time.
-    fn one_by_one(wants: &mut [u64], room: &[u64], most: u64) -> u64 {
+    fn one_by_one(wants: &mut [u64], room: &[u64], weights: &[u64], most: u64) -> u64 {
         for added in 0..most {
             let open = (0..wants.len()).filter(|&at| wants[at] < room[at]);
-            let Some(at) = open.min_by_key(|&at| (wants[at], at)) else { return added };
+            let next = open.min_by_key(|&at| (Reverse(weights[at]), wants[at], at));
+            let Some(at) = next else { return added };
             wants[at] += 1;
         }
         most
@@ -180,14 +191,15 @@ mod tests {
     proptest! {
         #[test]
         fn adding_at_once_equals_adding_one_by_one(
-            groups in prop::collection::vec((0..9_u64, 0..9_u64), 0..6),
+            groups in prop::collection::vec((0..9_u64, 0..9_u64, 0..3_u64), 0..6),
             most in 0..60_u64,
         ) {
-            let room: Vec<u64> = groups.iter().map(|(_, room)| *room).collect();
-            let wants: Vec<u64> = groups.iter().map(|(want, room)| *want.min(room)).collect();
+            let room: Vec<u64> = groups.iter().map(|(_, room, _)| *room).collect();
+            let weights: Vec<u64> = groups.iter().map(|(.., weight)| *weight).collect();
+            let wants: Vec<u64> = groups.iter().map(|(want, room, _)| *want.min(room)).collect();
             let mut expected = wants.clone();
-            let added = one_by_one(&mut expected, &room, most);
-            let mut deal = Deal { standing: &[], room, wants };
+            let added = one_by_one(&mut expected, &room, &weights, most);
+            let mut deal = Deal { standing: &[], room, weights, wants };
             prop_assert_eq!(deal.add(most), added);
             prop_assert_eq!(deal.wants, expected);
         }

@@ -1,7 +1,7 @@
 //! Deals the targets of all buckets to their groups, within the limits that groups of several
 //! buckets share.
 
-use embedder::{BucketId, Catalog};
+use embedder::{BucketId, Catalog, Group};
 
 use crate::balance::{balance, rooms};
 use crate::reason::Reason;
@@ -24,11 +24,12 @@ pub(crate) fn deal(
     let mut dealt = Vec::with_capacity(wants.len());
     for (want, &target) in wants.iter().zip(targets) {
         let have = &standing.buckets[want.bucket];
-        let mut rooms = rooms(&catalog.buckets()[want.bucket].groups, have);
+        let groups = &catalog.buckets()[want.bucket].groups;
+        let mut rooms = rooms(groups, have);
         for shared in &shared {
-            shared.lower(&mut rooms, want.bucket, target, standing);
+            shared.lower(&mut rooms, groups, (want.bucket, target), standing);
         }
-        let (groups, held) = balance(target, want, rooms, have);
+        let (groups, held) = balance(target, want, rooms, groups, have);
         for shared in &mut shared {
             shared.take(want.bucket, &groups, target, standing);
         }
@@ -58,8 +59,15 @@ impl<'a> Shared<'a> {
     }
 
     /// Lowers the rooms of the groups of a bucket, so that all of them together stay within what is
-    /// left. Groups that have no standing placeholders for it share the rest, one node at a time.
-    fn lower(&self, rooms: &mut [u64], bucket: BucketId, target: u64, standing: &Standing) {
+    /// left. Groups that have no standing placeholders for it share the rest, one node at a time,
+    /// those of the largest weight first.
+    fn lower(
+        &self,
+        rooms: &mut [u64],
+        groups: &[Group],
+        (bucket, target): (BucketId, u64),
+        standing: &Standing,
+    ) {
         let each = |at: usize| self.limit.groups.get(&(bucket, at));
         let mut left = self.left.clone();
         let mut lowered = rooms.to_vec();
@@ -73,13 +81,19 @@ impl<'a> Shared<'a> {
         let mut open: Vec<(usize, &Vec<u64>)> = members.collect();
         open.retain(|&(at, _)| lowered[at] < most(at));
         while !open.is_empty() {
-            // As many nodes at once as all open groups can take.
-            let room = open.iter().map(|&(at, _)| most(at) - lowered[at]).min().unwrap_or(0);
+            let weight = open.iter().map(|&(at, _)| groups[at].weight).max();
+            let is_next = |at: usize| Some(groups[at].weight) == weight;
+            let next = || open.iter().filter(|(at, _)| is_next(*at));
+            // As many nodes at once as all of these groups can take.
+            let room = next().map(|&(at, _)| most(at) - lowered[at]).min().unwrap_or(0);
             let nodes = (0..left.len()).fold(room, |nodes, of| {
-                let all = open.iter().fold(0, |sum: u64, (_, each)| sum.saturating_add(each[of]));
+                let all = next().fold(0, |sum: u64, (_, each)| sum.saturating_add(each[of]));
                 left[of].checked_div(all).map_or(nodes, |fitting| nodes.min(fitting))
             });
             open.retain(|&(at, each)| {
+                if !is_next(at) {
+                    return true;
+                }
                 let fits = left.iter().zip(each).all(|(left, each)| left >= each);
                 let nodes = if fits { nodes.max(1) } else { 0 };
                 lessen(&mut left, each, nodes);

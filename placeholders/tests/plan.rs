@@ -110,6 +110,35 @@ fn the_fullest_group_loses_placeholders_first() {
     );
 }
 
+/// Checks the placeholders of groups a and b, which have room for six each, if `b` has the larger
+/// weight and both share a limit of `left` nodes.
+#[track_caller]
+fn check_weighted(want: Want, standing: Standing, left: u64, expected: [u64; 2]) {
+    let heavy = Group { weight: 1, ..group("b", 6) };
+    let catalog = catalog_of([bucket("small", 4_000, 1.0, vec![group("a", 6), heavy])]);
+    let groups = [((0, 0), vec![1]), ((0, 1), vec![1])];
+    let shared = vec![SharedLimit { left: vec![left], groups: groups.into() }];
+    let standing = Standing { shared, ..standing };
+    let policy = Policy::default();
+    let (plan, _) = plan(&[want], &standing, &catalog, &policy, &Steady::default(), at(0));
+    let groups: Vec<u64> = plan.buckets[0].groups.iter().map(|group| group.want).collect();
+    assert_eq!(groups, expected);
+}
+
+#[test]
+fn the_group_with_the_largest_weight_is_filled_first() {
+    check_weighted(want(0, 4), standing(0, 0, 0), 100, [0, 4]);
+    check_weighted(want(0, 9), standing(0, 0, 0), 100, [3, 6]);
+    // Standing placeholders stay, and the light group loses its own first.
+    check_weighted(want(0, 5), standing(2, 0, 0), 100, [2, 3]);
+    check_weighted(want(0, 2), standing(2, 1, 0), 100, [1, 1]);
+    // Of a shared limit, too, the heavy group takes its part first.
+    check_weighted(want(0, 9), standing(0, 0, 0), 4, [0, 4]);
+    check_weighted(want(0, 9), standing(0, 0, 0), 8, [2, 6]);
+    let gang = |size| Want { announced: size, gangs: vec![size], ..want(0, 0) };
+    check_weighted(gang(5), standing(0, 0, 0), 100, [0, 5]);
+}
+
 #[test]
 fn a_virtual_instance_is_dealt_to_one_group_whole() {
     let mut wants = wants(2, 0);
@@ -446,7 +475,7 @@ fn the_dearest_placeholders_yield_first_to_pods_that_wait() {
 #[test]
 fn the_limit_of_a_bucket_that_was_divided_applies_to_its_parts_together() {
     let part = |name: &str, cpu_millis| {
-        let group = Group { name: name.into(), placement_group: None, min: 0, max: 9 };
+        let group = Group { name: name.into(), placement_group: None, min: 0, max: 9, weight: 0 };
         bucket(name, cpu_millis, 1.0, vec![group])
     };
     let catalog = catalog_of([part("m5/team=a", 4_000), part("m5/team=b", 4_001)]);

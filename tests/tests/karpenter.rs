@@ -109,106 +109,166 @@ async fn no_capacity_closes_the_group(plane: &ControlPlane) -> anyhow::Result<()
     .await
 }
 
-/// A pool as it is published, without a list of instance types, and the pods that it is for.
+/// A pool as it is published, and the pods that it is for.
 struct Published {
     name: &'static str,
+    /// The value of its taint, which keeps the pods of other pools off.
+    taint: &'static str,
     requirements: &'static str,
     /// The most CPUs of its nodes, 0 without a limit.
     cpus_max: u64,
-    /// What each pod requests, and which nodes it selects.
+    weight: u64,
+    /// Whether Karpenter moves pods to cheaper nodes.
+    consolidates: bool,
+    /// What each pod requests, and which nodes it selects. Empty without pods.
     requests: &'static str,
     selects: &'static str,
-    /// The instance type and the capacity type of the placeholder's node. `None` if the limit
-    /// leaves no room for one.
+    /// The instance type and the capacity type of the placeholder's node. `None` if there is none.
     expected: Option<(&'static str, &'static str)>,
 }
 
+const NONE: Published = Published {
+    name: "",
+    taint: "",
+    requirements: "[]",
+    cpus_max: 0,
+    weight: 1,
+    consolidates: false,
+    requests: "",
+    selects: "{}",
+    expected: None,
+};
+
 /// kwok knows no labels of AWS's types, so the pools exclude the types that AWS would not launch.
-const PUBLISHED: [Published; 5] = [
+const PUBLISHED: [Published; 8] = [
     Published {
         name: "general",
+        taint: "general",
         requirements: "[
             {key: karpenter.k8s.aws/instance-category, operator: In, values: [m]},
             {key: karpenter.k8s.aws/instance-generation, operator: Gt, values: ['4']},
             {key: kubernetes.io/arch, operator: In, values: [amd64]},
             {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]},
             {key: node.kubernetes.io/instance-type, operator: NotIn, values: [c5.4xlarge, g5.xlarge]}]",
-        cpus_max: 0,
         requests: "{cpu: '3', memory: 10Gi}",
-        selects: "{}",
         expected: Some(("m5.xlarge", "on-demand")),
+        ..NONE
     },
     Published {
         name: "spot",
+        taint: "spot",
         requirements: "[
             {key: karpenter.k8s.aws/instance-family, operator: In, values: [m5, c5]},
             {key: karpenter.sh/capacity-type, operator: In, values: [spot, on-demand]},
             {key: node.kubernetes.io/instance-type, operator: NotIn, values: [g5.xlarge, m6g.xlarge]}]",
-        cpus_max: 0,
         requests: "{cpu: '14', memory: 20Gi}",
-        selects: "{}",
         expected: Some(("c5.4xlarge", "on-demand")),
+        ..NONE
     },
     Published {
         name: "both",
+        taint: "both",
         requirements: "[
             {key: karpenter.k8s.aws/instance-family, operator: In, values: [m5, m6g]},
             {key: kubernetes.io/arch, operator: In, values: [amd64, arm64]},
             {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]},
             {key: node.kubernetes.io/instance-type, operator: NotIn, values: [c5.4xlarge, g5.xlarge]}]",
-        cpus_max: 0,
         requests: "{cpu: '3', memory: 10Gi}",
         selects: "{kubernetes.io/arch: arm64}",
         expected: Some(("m6g.xlarge", "on-demand")),
+        ..NONE
     },
     Published {
         name: "gpu",
+        taint: "gpu",
         requirements: "[
             {key: karpenter.k8s.aws/instance-gpu-name, operator: In, values: [a10g]},
             {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]",
-        cpus_max: 0,
         requests: "{cpu: '3', memory: 10Gi, nvidia.com/gpu: '1'}",
-        selects: "{}",
         expected: Some(("g5.xlarge", "on-demand")),
+        ..NONE
     },
     Published {
         name: "full",
+        taint: "full",
         requirements: "[
             {key: karpenter.k8s.aws/instance-size, operator: In, values: [2xlarge]},
             {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]",
         cpus_max: 8,
         requests: "{cpu: '6', memory: 20Gi}",
-        selects: "{}",
-        expected: None,
+        ..NONE
+    },
+    // Karpenter takes the pool with the larger weight, and Prophet the same one.
+    Published {
+        name: "second",
+        taint: "weighted",
+        requirements: "[{key: node.kubernetes.io/instance-type, operator: In, values: [c5.4xlarge]},
+            {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]",
+        weight: 50,
+        requests: "{cpu: '6', memory: 20Gi}",
+        expected: Some(("c5.4xlarge", "on-demand")),
+        ..NONE
+    },
+    Published {
+        name: "first",
+        taint: "weighted",
+        requirements: "[{key: node.kubernetes.io/instance-type, operator: In, values: [c5.4xlarge]},
+            {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]",
+        ..NONE
+    },
+    Published {
+        name: "tidy",
+        taint: "tidy",
+        requirements: "[
+            {key: karpenter.k8s.aws/instance-category, operator: In, values: [m]},
+            {key: kubernetes.io/arch, operator: In, values: [amd64]},
+            {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]},
+            {key: node.kubernetes.io/instance-type, operator: NotIn, values: [c5.4xlarge, g5.xlarge]}]",
+        consolidates: true,
+        requests: "{cpu: '3', memory: 10Gi}",
+        expected: Some(("m5.xlarge", "on-demand")),
+        ..NONE
     },
 ];
 
 impl Published {
-    /// The pool, whose taint keeps the pods of other pools off.
     fn pool(&self) -> Value {
-        let Self { name, requirements, cpus_max, .. } = self;
+        let Self { name, taint, requirements, cpus_max, weight, .. } = self;
         let mut pool = node_pool(name, "", "", Duration::from_mins(5));
         pool["spec"]["template"]["spec"]["requirements"] =
             base::input::parse(requirements, name).expect("YAML");
         pool["spec"]["template"]["spec"]["taints"] =
-            json!([{"key": "pool", "value": name, "effect": "NoSchedule"}]);
+            json!([{"key": "pool", "value": taint, "effect": "NoSchedule"}]);
+        pool["spec"]["weight"] = json!(weight);
+        if self.consolidates {
+            pool["spec"]["disruption"] = json!({
+                "consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "1s",
+            });
+        }
         if *cpus_max > 0 {
             pool["spec"]["limits"] = json!({"cpu": cpus_max.to_string()});
         }
         pool
     }
 
-    /// A job of one pod, which tolerates the taint of this pool alone.
+    /// A job of one pod, which tolerates the taint of this pool. Empty if the pool has no pods.
     fn job(&self, number: u64) -> String {
-        let Self { name, requests, selects, .. } = self;
+        let Self { name, taint, requests, selects, .. } = self;
+        if requests.is_empty() {
+            return String::new();
+        }
         format!(
             "{{apiVersion: batch/v1, kind: Job, metadata: {{name: {name}-{number}}}, spec: {{template: {{spec: {{
                restartPolicy: Never, nodeSelector: {selects},
-               tolerations: [{{key: pool, operator: Equal, value: {name}, effect: NoSchedule}}],
+               tolerations: [{{key: pool, operator: Equal, value: {taint}, effect: NoSchedule}}],
                containers: [{{name: work, image: busybox, resources: {{requests: {requests}, limits: {requests}}}}}]}}}}}}}}\n---\n"
         )
     }
 }
+
+/// The time in which Karpenter moves pods to cheaper nodes if it can: 20 seconds, because it looks
+/// every ten seconds.
+const CONSOLIDATION: Duration = Duration::from_secs(20);
 
 /// A node: its pool, its type, its capacity type, and what runs on it by the names of jobs;
 /// `placeholder` for a placeholder.
@@ -259,7 +319,7 @@ impl Published {
 /// launch for them. A second job takes it at once, and Karpenter launches one more node, for the
 /// next placeholder.
 #[tokio::test(flavor = "multi_thread")]
-async fn pools_without_a_list_of_types_have_placeholders_of_the_sizes_that_pods_need() {
+async fn pools_as_they_are_published_have_placeholders_of_the_sizes_that_pods_need() {
     let plane = ControlPlane::start().await.unwrap();
     let types = [
         "m5.large",
@@ -295,7 +355,10 @@ async fn pools_without_a_list_of_types_have_placeholders_of_the_sizes_that_pods_
     let jobs =
         |number| -> String { PUBLISHED.iter().map(|published| published.job(number)).collect() };
     plane.apply_yaml(&jobs(1)).await.unwrap();
-    wait_for("the first jobs", &|published, seen| published.node(1, seen).is_some()).await;
+    let has_node = |published: &Published, seen: &BTreeMap<String, Row>| {
+        published.requests.is_empty() || published.node(1, seen).is_some()
+    };
+    wait_for("the first jobs", &has_node).await;
     let spec = POLICY
         .replace("[0, 2]", "[0, 1]")
         .replace("10s", "10s, workloads: {namespaces: [default]}");
@@ -303,9 +366,16 @@ async fn pools_without_a_list_of_types_have_placeholders_of_the_sizes_that_pods_
     // Every placeholder runs, because a job that starts earlier takes a node that is still empty.
     let is_held = |published: &Published, seen: &BTreeMap<String, Row>| {
         let has_settled = seen.values().all(|(.., pods)| !pods.is_empty());
-        has_settled && (published.expected.is_none() || published.held(seen).len() == 1)
+        let is_used = || seen.values().any(|row| row.0 == published.name);
+        has_settled
+            && (!published.requests.is_empty() || !is_used())
+            && (published.expected.is_none() || published.held(seen).len() == 1)
     };
     let before = wait_for("a placeholder in each pool", &is_held).await;
+    // Karpenter has taken its time to move the pods of a pool that it consolidates.
+    tokio::time::sleep(CONSOLIDATION).await;
+    let unmoved = wait_for("a placeholder in each pool", &is_held).await;
+    assert_eq!(before, unmoved);
 
     plane.apply_yaml(&jobs(2)).await.unwrap();
     let has_started = |published: &Published, seen: &BTreeMap<String, Row>| {
@@ -326,6 +396,7 @@ async fn pools_without_a_list_of_types_have_placeholders_of_the_sizes_that_pods_
     let of_full =
         |seen: &BTreeMap<String, Row>| seen.values().filter(|row| row.0 == "full").count();
     assert_eq!((of_full(&before), of_full(&after)), (1, 1));
-    // One node for each of the four new placeholders.
-    assert_eq!(after.len(), before.len() + 4, "{before:#?} {after:#?}");
+    // One node for each new placeholder.
+    let held = PUBLISHED.iter().filter(|published| published.expected.is_some()).count();
+    assert_eq!(after.len(), before.len() + held, "{before:#?} {after:#?}");
 }

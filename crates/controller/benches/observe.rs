@@ -97,6 +97,7 @@ fn group(id: usize) -> NodeGroup {
         estimate: None,
         hourly: None,
         unneeded_seconds: None,
+        weight: 0,
         may_have_warm_pool: false,
     }
 }

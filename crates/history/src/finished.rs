@@ -112,6 +112,9 @@ pub struct OfferedGroup {
     /// The maximum number of nodes. Absent if there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<u64>,
+    /// How strongly the autoscaler prefers the group. Absent if it has no preference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u64>,
     /// Unknown fields.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
@@ -185,14 +188,16 @@ impl OfferedBucket {
 
 impl OfferedGroup {
     fn new(group: &Group) -> Self {
-        let Group { name, placement_group, min, max } = group.clone();
+        let Group { name, placement_group, min, max, weight } = group.clone();
         let max = (max != UNLIMITED).then_some(max);
-        Self { name, placement_group, min, max, rest: Map::new() }
+        let weight = (weight > 0).then_some(weight);
+        Self { name, placement_group, min, max, weight, rest: Map::new() }
     }
 
     fn group(&self) -> Group {
-        let Self { name, placement_group, min, max, .. } = self.clone();
-        Group { name, placement_group, min, max: max.unwrap_or(UNLIMITED) }
+        let Self { name, placement_group, min, max, weight, .. } = self.clone();
+        let (max, weight) = (max.unwrap_or(UNLIMITED), weight.unwrap_or(0));
+        Group { name, placement_group, min, max, weight }
     }
 }
 

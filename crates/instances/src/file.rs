@@ -456,6 +456,7 @@ impl InstanceTypeEntry {
                 placement_group: placement_group.clone(),
                 min: *min,
                 max: max.unwrap_or(UNLIMITED),
+                weight: 0,
             });
         let groups: Vec<Group> = groups.collect();
         if groups.is_empty() {
@@ -464,6 +465,7 @@ impl InstanceTypeEntry {
                 placement_group: None,
                 min: 0,
                 max: UNLIMITED,
+                weight: 0,
             }];
         }
         groups
@@ -607,7 +609,13 @@ mod tests {
                 ..Resources::UNLIMITED
             },
             hourly: MicroDollars(100_000),
-            groups: vec![Group { name: name.into(), placement_group: None, min: 0, max: 9 }],
+            groups: vec![Group {
+                name: name.into(),
+                placement_group: None,
+                min: 0,
+                max: 9,
+                weight: 0,
+            }],
         };
         let buckets = [
             ("a", CapacityType::OnDemand),

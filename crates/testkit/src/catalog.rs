@@ -47,5 +47,5 @@ pub fn bucket(name: &str, cpu_millis: u64, dollars_per_hour: f64) -> Bucket {
 
 /// A group of at most `max` instances, in no placement group.
 pub fn group(name: &str, max: u64) -> Group {
-    Group { name: name.into(), placement_group: None, min: 0, max }
+    Group { name: name.into(), placement_group: None, min: 0, max, weight: 0 }
 }

@@ -79,6 +79,7 @@ fn node_group(
         choices: BTreeMap::new(),
         pool: None,
         unneeded_seconds: None,
+        weight: 0,
         may_have_warm_pool: false,
         resources: quantities(bucket),
         // Karpenter's groups are its pools, so a file describes those of a cluster-autoscaler.

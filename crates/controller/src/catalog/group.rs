@@ -118,6 +118,8 @@ pub struct NodeGroup {
     /// How long a node must be unneeded before the autoscaler removes it, in seconds, if the source
     /// has it.
     pub unneeded_seconds: Option<i64>,
+    /// How strongly the autoscaler prefers the group: see [`embedder::Group::weight`].
+    pub weight: u64,
     /// Whether the group may have a warm pool whose size is set by the API of Auto Scaling.
     pub may_have_warm_pool: bool,
 }
@@ -171,6 +173,7 @@ impl NodeGroup {
             estimate: None,
             hourly: None,
             unneeded_seconds: None,
+            weight: 0,
             may_have_warm_pool: false,
         }
     }

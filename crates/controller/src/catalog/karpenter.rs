@@ -250,6 +250,7 @@ fn group(
     let instance_type = launched.types.first().cloned().unwrap_or_default();
     let others: BTreeSet<String> = launched.types.iter().skip(1).cloned().collect();
     let capacity_type = capacity_type(&labels).unwrap_or_default();
+    let bought = labels.get(CAPACITY_LABEL).cloned();
     // Karpenter places a pod only on a node whose estimated resources have room for it. Any type of
     // a size class may come, also one that has no claim yet.
     let claims = || seen.claims_of(&launched.types, pool);
@@ -294,6 +295,7 @@ fn group(
         estimate,
         hourly: None,
         unneeded_seconds: pool.unneeded_seconds,
+        weight: weight(pool, bought.as_ref()),
         may_have_warm_pool: false,
     }
 }
@@ -309,6 +311,7 @@ pub(super) fn launch(group: &mut NodeGroup, pool: &NodePool) {
             && (pool.choices.contains_key(key) || ZONE_LABELS.contains(&key.as_str()))
     };
     group.unneeded_seconds = pool.unneeded_seconds;
+    group.weight = weight(pool, group.labels.get(CAPACITY_LABEL));
     group.labels.retain(|key, _| !is_open(key));
     group.choices = choices(pool, &BTreeMap::new(), &group.labels);
     let limited = Pool {
@@ -319,6 +322,13 @@ pub(super) fn launch(group: &mut NodeGroup, pool: &NodePool) {
     group.max = limited.nodes_max();
     group.pool = Some(limited);
     group.launched_by = LaunchedBy::Karpenter;
+}
+
+/// How strongly Karpenter prefers a group: it tries the pools by their weight, and in a pool takes
+/// reserved capacity before any other.
+fn weight(pool: &NodePool, bought: Option<&String>) -> u64 {
+    let is_reserved = bought.is_some_and(|bought| bought == CAPACITY_TYPES[1]);
+    pool.weight.saturating_mul(2).saturating_add(u64::from(is_reserved))
 }
 
 /// The name of a group: that of the pool, the instance type or size class, the capacity type unless
@@ -461,9 +471,12 @@ mod tests {
         let unneeded = |disruption: serde_json::Value| {
             let object = json!({
                 "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "batch"},
-                "spec": {"disruption": disruption, "template": {"spec": {"requirements": [
-                    {"key": INSTANCE_TYPE_LABEL, "operator": "In", "values": ["m5.xlarge"]},
-                ]}}},
+                "spec": {"disruption": disruption, "template": {"spec": {
+                    "expireAfter": "10h",
+                    "requirements": [
+                        {"key": INSTANCE_TYPE_LABEL, "operator": "In", "values": ["m5.xlarge"]},
+                    ],
+                }}},
             });
             let pool = NodePool::of(&serde_json::from_value(object).unwrap()).unwrap();
             let groups = pool_groups([&pool].into_iter(), &[], &[], &Comparison::by_taints("pg"));
@@ -473,8 +486,21 @@ mod tests {
         assert_eq!(["30s", "1h5m", "0s"].map(after), [Some(30), Some(3_900), Some(0)]);
         assert_eq!(
             [after("Never"), after("soon"), unneeded(json!({}))],
-            [Some(i64::MAX), None, None]
+            [Some(36_000), None, None]
         );
+        let budget = |budget: serde_json::Value| {
+            unneeded(json!({"consolidateAfter": "30s", "budgets": [{"nodes": "10%"}, budget]}))
+        };
+        let table = [
+            (json!({"nodes": "0"}), 36_000),
+            (json!({"nodes": "0%", "reasons": ["Drifted", "Empty"]}), 36_000),
+            (json!({"nodes": "0", "reasons": ["Underutilized"]}), 30),
+            (json!({"nodes": "0", "schedule": "0 9 * * 1-5", "duration": "8h"}), 30),
+            (json!({"nodes": "1"}), 30),
+        ];
+        for (case, expected) in table {
+            assert_eq!(budget(case.clone()), Some(expected), "{case}");
+        }
     }
 
     #[test]

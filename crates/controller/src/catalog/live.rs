@@ -141,6 +141,7 @@ fn live_group(
         estimate: None,
         hourly: None,
         unneeded_seconds: None,
+        weight: 0,
         may_have_warm_pool: false,
     }
 }

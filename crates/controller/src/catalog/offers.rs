@@ -298,6 +298,7 @@ impl Merged {
             placement_group: first.placement_group.clone(),
             min: *min,
             max: *max,
+            weight: first.weight,
         }
     }
 

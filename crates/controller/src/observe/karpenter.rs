@@ -43,9 +43,11 @@ pub struct NodePool {
     pub class_group: String,
     /// The number of nodes of a static pool. Pending pods launch no node of it.
     pub replicas: Option<u64>,
-    /// How long a node must be empty before Karpenter removes it, in seconds (`consolidateAfter`).
-    /// `None` if the pool does not have it.
+    /// How long a node must be empty before Karpenter removes it, in seconds: `consolidateAfter`,
+    /// or, where a budget forbids the removal, `expireAfter`. `None` if the pool does not have it.
     pub unneeded_seconds: Option<i64>,
+    /// The weight of the pool: Karpenter tries the pools with the largest weight first.
+    pub weight: u64,
 }
 
 /// A `NodeClaim` of `karpenter.sh/v1`.
@@ -70,6 +72,7 @@ struct PoolSpec {
     #[serde(deserialize_with = "quantities")]
     limits: BTreeMap<String, String>,
     replicas: Option<u64>,
+    weight: u64,
     disruption: PoolDisruption,
 }
 
@@ -77,6 +80,41 @@ struct PoolSpec {
 #[serde(default, rename_all = "camelCase")]
 struct PoolDisruption {
     consolidate_after: Option<String>,
+    budgets: Vec<Budget>,
+}
+
+/// The most nodes of a pool that Karpenter disrupts at once.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Budget {
+    nodes: String,
+    reasons: Option<Vec<String>>,
+    schedule: Option<String>,
+}
+
+impl Budget {
+    /// Whether Karpenter never removes an empty node. A budget with a schedule forbids it at times
+    /// only.
+    fn keeps_empty_nodes(&self) -> bool {
+        let Self { nodes, reasons, schedule } = self;
+        let is_none = ["0", "0%"].contains(&nodes.as_str());
+        let of_empty = |reasons: &Vec<String>| reasons.iter().any(|reason| reason == "Empty");
+        is_none && schedule.is_none() && reasons.as_ref().is_none_or(of_empty)
+    }
+}
+
+impl PoolDisruption {
+    /// How long an empty node stays, in seconds, if nodes end after `expire_after`.
+    fn unneeded_seconds(&self, expire_after: Option<&str>) -> Option<i64> {
+        let kept = self.budgets.iter().any(Budget::keeps_empty_nodes).then_some(i64::MAX);
+        let unneeded = kept.or_else(|| self.consolidate_after.as_deref().and_then(seconds))?;
+        Some(unneeded.min(expire_after.and_then(seconds).unwrap_or(i64::MAX)))
+    }
+}
+
+/// A span of time of Karpenter, in seconds.
+fn seconds(text: &str) -> Option<i64> {
+    if text == "Never" { Some(i64::MAX) } else { Span::of_go(text).map(Span::as_seconds) }
 }
 
 #[derive(Default, Deserialize)]
@@ -99,6 +137,8 @@ struct PoolNode {
     taints: Vec<NodeTaint>,
     #[serde(rename = "nodeClassRef")]
     node_class_ref: NodeClassRef,
+    #[serde(rename = "expireAfter")]
+    expire_after: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -128,9 +168,9 @@ impl NodePool {
         if object.metadata.deletion_timestamp.is_some() {
             return None;
         }
-        let PoolSpec { template, limits, replicas, disruption } =
+        let PoolSpec { template, limits, replicas, weight, disruption } =
             serde_json::from_value(object.data.get("spec")?.clone()).ok()?;
-        let PoolNode { requirements, taints, node_class_ref } = template.spec;
+        let PoolNode { requirements, taints, node_class_ref, expire_after } = template.spec;
         let fewest =
             requirements.iter().filter_map(|PoolRequirement { requirement, min_values }| {
                 Some((requirement.key.clone(), (*min_values)?))
@@ -149,14 +189,10 @@ impl NodePool {
             limits: limits.into_iter().filter_map(limit).collect(),
             class_group: node_class_ref.group,
             replicas,
-            unneeded_seconds: disruption.consolidate_after.as_deref().and_then(unneeded_seconds),
+            weight,
+            unneeded_seconds: disruption.unneeded_seconds(expire_after.as_deref()),
         })
     }
-}
-
-/// The time of `consolidateAfter`, in seconds.
-fn unneeded_seconds(text: &str) -> Option<i64> {
-    if text == "Never" { Some(i64::MAX) } else { Span::of_go(text).map(Span::as_seconds) }
 }
 
 /// The values that a node may have, by label.

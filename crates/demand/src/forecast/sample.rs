@@ -26,7 +26,13 @@ pub fn catalog() -> Catalog {
         accelerator_kind: AcceleratorKind::default(),
         allocatable: Resources { accelerators: 0, cpu_millis: 8_000, ..Resources::UNLIMITED },
         hourly: MicroDollars(0),
-        groups: vec![Group { name: "one".into(), placement_group: None, min: 0, max: UNLIMITED }],
+        groups: vec![Group {
+            name: "one".into(),
+            placement_group: None,
+            min: 0,
+            max: UNLIMITED,
+            weight: 0,
+        }],
     };
     Catalog::new(vec![bucket]).expect("a valid catalog")
 }
