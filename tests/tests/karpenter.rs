@@ -334,6 +334,14 @@ async fn pools_as_they_are_published_have_placeholders_of_the_sizes_that_pods_ne
     for published in &PUBLISHED {
         plane.apply_yaml(&published.pool().to_string()).await.unwrap();
     }
+    let overlay = json!({
+        "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": "paid"},
+        "spec": {
+            "requirements": [{"key": "karpenter.sh/nodepool", "operator": "In", "values": ["gpu"]}],
+            "price": "0.25",
+        },
+    });
+    plane.apply_yaml(&overlay.to_string()).await.unwrap();
     let prophet = Prophet::install(&plane, &[], &[]).await.unwrap();
     let placeholders: Api<Pod> = Api::namespaced(plane.client(), NAMESPACE);
     let pending = ListParams::default().fields("status.phase=Pending");
@@ -392,6 +400,12 @@ async fn pools_as_they_are_published_have_placeholders_of_the_sizes_that_pods_ne
         let held = before.get(node).is_some_and(|(.., pods)| pods.contains("placeholder"));
         assert!(held, "{} {before:#?} {after:#?}", published.name);
     }
+    // Karpenter reports the overlay as ready, so its price counts.
+    let buckets = status(&plane, "batch").await.unwrap()["buckets"].clone();
+    let is_paid = |bucket: &&Value| bucket["priceSource"] == "node_overlay";
+    let prices = buckets.as_array().unwrap().iter().filter(is_paid);
+    let prices: Vec<&Value> = prices.map(|bucket| &bucket["pricePerHour"]).collect();
+    assert_eq!(prices, ["0.25"], "{buckets:#}");
     // The second job of the full pool waits, and no placeholder was put beside it.
     let of_full =
         |seen: &BTreeMap<String, Row>| seen.values().filter(|row| row.0 == "full").count();

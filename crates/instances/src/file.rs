@@ -369,6 +369,7 @@ impl InstanceTypeEntry {
             has,
             described,
             read: None,
+            overlay: None,
         });
         if !price.source.is_known() {
             let problem =

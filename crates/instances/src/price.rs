@@ -23,6 +23,8 @@ pub enum PriceSource {
     Operator,
     /// The catalog file.
     CatalogFile,
+    /// A `NodeOverlay` of Karpenter.
+    NodeOverlay,
     /// The mean of the spot prices of the last day, which AWS gave.
     SpotHistory,
     /// AWS's Price List service, today.
@@ -58,6 +60,7 @@ impl PriceSource {
         match self {
             Self::Operator => "operator",
             Self::CatalogFile => "catalog_file",
+            Self::NodeOverlay => "node_overlay",
             Self::SpotHistory => "spot_history",
             Self::PriceList => "price_list",
             Self::Table => "table",
@@ -71,6 +74,7 @@ impl PriceSource {
         let all = [
             Self::Operator,
             Self::CatalogFile,
+            Self::NodeOverlay,
             Self::SpotHistory,
             Self::PriceList,
             Self::Table,
@@ -85,6 +89,7 @@ impl PriceSource {
         match self {
             Self::Operator => "the operator's prices".into(),
             Self::CatalogFile => "the catalog file".into(),
+            Self::NodeOverlay => "Karpenter's NodeOverlays".into(),
             Self::SpotHistory => "AWS's spot prices of the last day".into(),
             Self::PriceList => "AWS's price list of today".into(),
             Self::Table => format!("AWS's price list of {}", prices_date()),
@@ -152,6 +157,44 @@ pub struct Bought<'a> {
     pub described: Option<MicroDollars>,
     /// The prices that were read from AWS.
     pub read: Option<&'a AwsPrices>,
+    /// How a `NodeOverlay` of Karpenter changes the price.
+    pub overlay: Option<PriceChange>,
+}
+
+/// How a `NodeOverlay` of Karpenter changes the price of an instance for one hour.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PriceChange {
+    /// The price is this.
+    To(MicroDollars),
+    /// So many dollars are added, or taken off if negative.
+    By(f64),
+    /// So many percent are added, or taken off if negative.
+    Percent(f64),
+}
+
+impl PriceChange {
+    /// The change of the `priceAdjustment`, such as `-0.5` or `+10%`. `None` if the
+    /// text is no number.
+    pub fn of_adjustment(text: &str) -> Option<Self> {
+        let number = |text: &str| text.parse().ok().filter(|number: &f64| number.is_finite());
+        match text.strip_suffix('%') {
+            Some(percent) => number(percent).map(Self::Percent),
+            None => number(text).map(Self::By),
+        }
+    }
+
+    /// The price after the change, which is at least 0. A change of an estimate is an estimate.
+    fn apply(self, price: Price) -> Price {
+        let Price { hourly, source } = price;
+        let dollars = match self {
+            Self::To(hourly) => return Price { hourly, source: PriceSource::NodeOverlay },
+            Self::By(dollars) => hourly.dollars() + dollars,
+            Self::Percent(percent) => hourly.dollars() * (1.0 + percent / 100.0),
+        };
+        let source = if source.is_known() { PriceSource::NodeOverlay } else { source };
+        let hourly = MicroDollars::from_dollars(dollars.max(0.0));
+        Price { hourly: hourly.unwrap_or(price.hourly), source }
+    }
 }
 
 impl PriceRule {
@@ -246,6 +289,11 @@ impl PriceRules {
 }
 
 fn without_rules(bought: &Bought<'_>) -> Price {
+    let price = without_overlay(bought);
+    bought.overlay.map_or(price, |change| change.apply(price))
+}
+
+fn without_overlay(bought: &Bought<'_>) -> Price {
     let &Bought { instance_type: name, capacity_type, region, has, described, read, .. } = bought;
     if let Some(hourly) = described {
         return Price { hourly, source: PriceSource::CatalogFile };
@@ -322,6 +370,7 @@ mod tests {
             has: Resources { cpu_millis: 3_920, ..Resources::default() },
             described: None,
             read: None,
+            overlay: None,
         }
     }
 
@@ -350,6 +399,28 @@ mod tests {
         );
         let spot = Bought { capacity_type: CapacityType::Spot, ..bought("m5.xlarge") };
         check("[]", spot, 0.0768, Table);
+    }
+
+    #[test]
+    fn an_overlay_changes_the_price_and_the_rules_apply_to_that() {
+        use PriceSource::{Estimate, NodeOverlay, Operator};
+        let change = |name, text| Bought {
+            overlay: Some(PriceChange::of_adjustment(text).unwrap()),
+            ..bought(name)
+        };
+        check("[]", change("m5.xlarge", "+10%"), 0.2112, NodeOverlay);
+        check("[]", change("m5.xlarge", "-100%"), 0.0, NodeOverlay);
+        check("[]", change("m5.xlarge", "-0.092"), 0.1, NodeOverlay);
+        check("[]", change("m5.xlarge", "-7"), 0.0, NodeOverlay);
+        check(r#"[{"percent": 50}]"#, change("m5.xlarge", "+1"), 0.596, Operator);
+        check(r#"[{"pricePerHour": 3}]"#, change("m5.xlarge", "+1"), 3.0, Operator);
+        let to = Some(PriceChange::To(MicroDollars(2_000_000)));
+        check("[]", Bought { overlay: to, ..bought("z9.huge") }, 2.0, NodeOverlay);
+        let estimate = PriceRules::default().price(&bought("z9.huge")).hourly.dollars();
+        check("[]", change("z9.huge", "+100%"), estimate * 2.0, Estimate);
+        for text in ["", "%", "ten", "NaN", "inf%"] {
+            assert_eq!(PriceChange::of_adjustment(text), None, "{text:?}");
+        }
     }
 
     #[test]

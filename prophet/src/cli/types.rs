@@ -125,6 +125,7 @@ impl Args {
             has: known.allocatable(),
             described: None,
             read,
+            overlay: None,
         });
         price.source.is_known().then_some(price)
     }

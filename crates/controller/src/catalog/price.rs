@@ -1,12 +1,15 @@
 //! The price of an instance of a bucket.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use embedder::{CapacityType, Resources};
-use instances::{AwsPrices, Bought, Price, PriceRules};
+use instances::{AwsPrices, Bought, Price, PriceChange, PriceRules};
 
 use super::group::{LaunchedBy, NodeGroup, OtherTypes};
-use super::labels::{REGION_LABELS, ZONE_NAME_LABELS};
+use super::labels::{INSTANCE_TYPE_LABEL, REGION_LABELS, ZONE_NAME_LABELS};
+use super::type_labels::labels_of_type;
+use crate::observe::{Key, NodeOverlay};
 
 /// The least change of a price of AWS that counts, in percent.
 const CHANGE_MIN: u128 = 10;
@@ -20,6 +23,8 @@ pub struct Pricing<'a> {
     pub region: Option<&'a str>,
     /// The prices that were read from AWS.
     pub read: Option<&'a AwsPrices>,
+    /// Karpenter's changes of prices.
+    pub overlays: &'a BTreeMap<Key, NodeOverlay>,
     /// The prices that the buckets have, by name. A price that was read from AWS replaces that of
     /// its bucket only if it differs by a tenth or more, because a policy learns its history again
     /// when the price of a bucket changes.
@@ -30,7 +35,8 @@ impl Pricing<'_> {
     /// The prices of the table for us-east-1.
     pub fn of_table() -> Self {
         static NONE: PriceRules = PriceRules(Vec::new());
-        Self { rules: &NONE, region: None, read: None, last: None }
+        static NO_OVERLAYS: BTreeMap<Key, NodeOverlay> = BTreeMap::new();
+        Self { rules: &NONE, region: None, read: None, overlays: &NO_OVERLAYS, last: None }
     }
 
     /// The same without what was read from AWS, which changes from hour to hour.
@@ -48,6 +54,26 @@ impl Pricing<'_> {
                 && difference * 100 < u128::from(last.hourly.0) * CHANGE_MIN
         };
         last.filter(is_near).copied().unwrap_or(new)
+    }
+
+    /// How Karpenter changes the price of an instance: by the overlay with the largest weight of
+    /// those whose requirements it meets, of equal ones by the first name.
+    fn overlay(&self, group: &NodeGroup, instance_type: &str) -> Option<PriceChange> {
+        if self.overlays.is_empty() || group.launched_by != LaunchedBy::Karpenter {
+            return None;
+        }
+        let mut labels = labels_of_type(instance_type, false);
+        labels.extend(labels_of_type(instance_type, true));
+        labels.insert(INSTANCE_TYPE_LABEL.to_owned(), instance_type.to_owned());
+        labels.extend(group.labels.clone());
+        let applies = |overlay: &&NodeOverlay| {
+            overlay.choices.iter().all(|(key, choice)| match labels.get(key) {
+                Some(value) => choice.allows(value),
+                None => choice.allows_none(),
+            })
+        };
+        let applying = self.overlays.values().filter(applies);
+        applying.min_by_key(|overlay| Reverse(overlay.weight)).map(|overlay| overlay.change)
     }
 
     /// The price of an instance of a group whose nodes have `has` for pods: of the types that
@@ -70,6 +96,7 @@ impl Pricing<'_> {
             has,
             described: group.hourly,
             read: self.read,
+            overlay: self.overlay(group, instance_type),
         };
         let first = bought(group.instance_type.as_str());
         let all = || group.instance_types().map(|name| bought(name.as_str()));
@@ -106,9 +133,69 @@ mod tests {
             ..NodeGroup::of_type("batch", types[0], Resources::default())
         };
         let rules = PriceRules::parse(&format!("prices: {rules}"), "rules").unwrap();
-        let pricing = Pricing { rules: &rules, region: Some(region), read: None, last: None };
+        let pricing = Pricing { rules: &rules, region: Some(region), ..Pricing::of_table() };
         let price = pricing.of(&group, CapacityType::OnDemand, Resources::default());
         assert!((price.hourly.dollars() - dollars).abs() < 1e-6, "{types:?} {rules:?}: {price:?}");
+    }
+
+    /// Overlays of Karpenter, in YAML, by their names.
+    fn overlays(text: &str) -> BTreeMap<Key, NodeOverlay> {
+        let list: Vec<(String, bool, serde_json::Value)> =
+            base::input::parse(text, "overlays").unwrap();
+        let overlay = |(name, ready, spec): (String, bool, serde_json::Value)| {
+            let ready = if ready { "True" } else { "False" };
+            let object = serde_json::json!({
+                "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay",
+                "metadata": {"name": name}, "spec": spec,
+                "status": {"conditions": [{"type": "Ready", "status": ready}]},
+            });
+            let object: kube::core::DynamicObject = serde_json::from_value(object).unwrap();
+            Some((Key::of(&object.metadata), NodeOverlay::of(&object)?))
+        };
+        list.into_iter().filter_map(overlay).collect()
+    }
+
+    /// Checks the price of a spot instance of m5.xlarge in a pool `batch`, whose table price is
+    /// $0.0768.
+    #[track_caller]
+    fn check_overlays(text: &str, dollars: f64, launched_by: LaunchedBy) {
+        let labels = [("karpenter.sh/nodepool", "batch"), ("karpenter.sh/capacity-type", "spot")];
+        let group = NodeGroup {
+            launched_by,
+            labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+            ..NodeGroup::of_type("batch", "m5.xlarge", Resources::default())
+        };
+        let overlays = overlays(text);
+        let pricing = Pricing { overlays: &overlays, ..Pricing::of_table() };
+        let price = pricing.of(&group, CapacityType::Spot, Resources::default());
+        assert!((price.hourly.dollars() - dollars).abs() < 1e-6, "{text}: {price:?}");
+    }
+
+    #[test]
+    fn the_overlay_with_the_largest_weight_changes_the_price() {
+        use LaunchedBy::{ClusterAutoscaler, Karpenter};
+        let of =
+            |requirements: &str, rest: &str| format!("{{requirements: [{requirements}], {rest}}}");
+        let family = "{key: karpenter.k8s.aws/instance-family, operator: In, values: [m5]}";
+        let spot = "{key: karpenter.sh/capacity-type, operator: In, values: [spot]}";
+        let web = "{key: karpenter.sh/nodepool, operator: NotIn, values: [batch]}";
+        let zone = "{key: topology.kubernetes.io/zone, operator: In, values: [a]}";
+        let dearer = of(family, "priceAdjustment: '+50%'");
+        check_overlays(&format!("[[a, true, {dearer}]]"), 0.1152, Karpenter);
+        check_overlays(&format!("[[a, true, {dearer}]]"), 0.0768, ClusterAutoscaler);
+        // Karpenter does not apply an overlay that is not ready.
+        check_overlays(&format!("[[a, false, {dearer}]]"), 0.0768, Karpenter);
+        let both = format!("{family}, {spot}");
+        let heavy = of(&both, "price: '0.05', weight: 10");
+        check_overlays(&format!("[[a, true, {dearer}], [b, true, {heavy}]]"), 0.05, Karpenter);
+        let other = of(family, "price: '0.06', weight: 10");
+        check_overlays(&format!("[[c, true, {heavy}], [b, true, {other}]]"), 0.06, Karpenter);
+        for requirements in [web, zone] {
+            let elsewhere = of(requirements, "price: '9'");
+            check_overlays(&format!("[[a, true, {elsewhere}]]"), 0.0768, Karpenter);
+        }
+        let devices = of(family, "capacity: {smarter-devices/fuse: 1}");
+        check_overlays(&format!("[[a, true, {devices}]]"), 0.0768, Karpenter);
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Config {
         let region =
             labels.filter_map(|labels| labels.get(REGION_LABEL)).map(String::as_str).next();
         let read = world.aws_prices.as_ref().map(|read| &*read.prices);
-        Pricing { rules: &self.prices, region, read, last: None }
+        Pricing { rules: &self.prices, region, read, overlays: &world.node_overlays, last: None }
     }
 
     /// How groups of nodes are compared, given the labels by which pods select nodes, and the parts

@@ -145,8 +145,8 @@ pub struct BucketStatus {
     /// decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price_per_hour: Option<String>,
-    /// Where the price comes from: `operator`, `catalog_file`, `table`, `other_region` or
-    /// `estimate`.
+    /// Where the price comes from: `operator`, `catalog_file`, `node_overlay`, `spot_history`,
+    /// `price_list`, `table`, `other_region` or `estimate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price_source: Option<String>,
     /// Present demand: the nodes that batch pods occupy or wait for.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use base::quantity::{millis, units};
 use base::span::Span;
-use embedder::{AcceleratorKind, Resources};
+use embedder::{AcceleratorKind, MicroDollars, Resources};
+use instances::PriceChange;
 use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 use serde::Deserialize;
@@ -63,6 +64,48 @@ pub struct NodeClaim {
     pub accelerator_kind: AcceleratorKind,
     /// Further resources of the node, by name, in whole units.
     pub devices: BTreeMap<String, u64>,
+}
+
+/// A `NodeOverlay` of `karpenter.sh/v1alpha1` that changes prices.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeOverlay {
+    /// The values that a node has for which the change holds, by label: the requirements.
+    pub choices: BTreeMap<String, Choice>,
+    /// The change.
+    pub change: PriceChange,
+    /// Of several overlays, the one with the largest weight holds.
+    pub weight: i32,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OverlaySpec {
+    #[serde(default)]
+    requirements: Vec<Requirement>,
+    price: Option<String>,
+    price_adjustment: Option<String>,
+    #[serde(default)]
+    weight: i32,
+}
+
+impl NodeOverlay {
+    /// Reads a `NodeOverlay`. Returns `None` if it is being deleted, is invalid, changes no price, or
+    /// if Karpenter does not apply it, because it is not ready.
+    pub fn of(object: &DynamicObject) -> Option<Self> {
+        let conditions = object.data.pointer("/status/conditions")?.as_array()?;
+        let is_ready =
+            conditions.iter().any(|one| one["type"] == "Ready" && one["status"] == "True");
+        if object.metadata.deletion_timestamp.is_some() || !is_ready {
+            return None;
+        }
+        let OverlaySpec { requirements, price, price_adjustment, weight } =
+            serde_json::from_value(object.data.get("spec")?.clone()).ok()?;
+        let change = match price {
+            Some(price) => PriceChange::To(MicroDollars::from_dollars(price.parse().ok()?)?),
+            None => PriceChange::of_adjustment(&price_adjustment?)?,
+        };
+        Some(Self { choices: choices(requirements.iter()), change, weight })
+    }
 }
 
 #[derive(Default, Deserialize)]

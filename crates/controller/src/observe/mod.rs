@@ -25,7 +25,7 @@
 //! written.rs       how the pods of placeholders differ from their template
 //! stored.rs        policies as they are stored, with fields that cannot be represented
 //! world.rs         the index, and the few objects that are stored as they are
-//! karpenter.rs     the fields that Prophet reads of Karpenter's NodePools and NodeClaims
+//! karpenter.rs     the fields that Prophet reads of Karpenter's NodePools, NodeClaims and NodeOverlays
 //! follow.rs        one watch: it applies the events of a kind to the world
 //! usage.rs         reads what pods use from the metrics API
 //! optional.rs      the watches of kinds that a cluster may lack
@@ -77,7 +77,7 @@ pub use finished::FinishedPod;
 pub use follow::{Shared, WATCH_SECONDS};
 pub use held_back::HeldBack;
 pub use index::{Daemon, Index, Occurred, PlaceholderPod, Preempted, SCAN_SECONDS};
-pub use karpenter::{CAPACITY_LABEL, NodeClaim, NodePool, POOL_LABEL};
+pub use karpenter::{CAPACITY_LABEL, NodeClaim, NodeOverlay, NodePool, POOL_LABEL};
 pub use measured::Measurement;
 pub(crate) use nodes::OnNode;
 pub use nodes::{INSTANCE_TYPE_LABEL, NodeFacts, NodeId, NodeSlot, Nodes, ZONE_LABEL};

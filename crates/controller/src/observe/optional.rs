@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use super::announced::Announcement;
 use super::follow::{OURS, Shared, announcer, follow, kept};
 use super::index::GANG_KINDS;
-use super::karpenter::{NodeClaim, NodePool};
+use super::karpenter::{NodeClaim, NodeOverlay, NodePool};
 use super::objects::{FlavorSpec, Key, ResourceFlavor};
 use super::world::{OwnedObject, World};
 use crate::crd::PlannedDemandSpec;
@@ -34,7 +34,7 @@ struct OptionalKind {
     kind: &'static str,
 }
 
-const OPTIONAL: [OptionalKind; 14] = [
+const OPTIONAL: [OptionalKind; 15] = [
     OptionalKind {
         name: "jobsets",
         group: "jobset.x-k8s.io",
@@ -109,6 +109,12 @@ const OPTIONAL: [OptionalKind; 14] = [
         kind: "NodeClaim",
     },
     OptionalKind {
+        name: "nodeoverlays",
+        group: "karpenter.sh",
+        versions: &["v1alpha1"],
+        kind: "NodeOverlay",
+    },
+    OptionalKind {
         name: "capacitybuffers",
         group: "autoscaling.x-k8s.io",
         versions: &["v1beta1"],
@@ -173,6 +179,7 @@ fn forget(world: &mut World, kind: &OptionalKind) {
         "ResourceFlavor" => world.index.flavors().clear(),
         "NodePool" => world.node_pools.clear(),
         "NodeClaim" => world.node_claims.clear(),
+        "NodeOverlay" => world.node_overlays.clear(),
         _ => {}
     }
 }
@@ -252,6 +259,11 @@ fn watch_optional(
             shared.world().unlisted.insert(name.clone());
             let pool = |object: DynamicObject| NodePool::of(&object);
             let apply = kept(None, |world| &mut world.node_pools, pool);
+            tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
+        }
+        "NodeOverlay" => {
+            let overlay = |object: DynamicObject| NodeOverlay::of(&object);
+            let apply = kept(None, |world| &mut world.node_overlays, overlay);
             tasks.spawn(follow(name, all, config(), Arc::clone(shared), apply));
         }
         "NodeClaim" => {

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::class::Priority;
 use super::index::Index;
-use super::karpenter::{NodeClaim, NodePool};
+use super::karpenter::{NodeClaim, NodeOverlay, NodePool};
 use super::objects::Key;
 use super::scale_up_events::ScaleUpReports;
 use super::shortages::Shortages;
@@ -37,6 +37,8 @@ pub struct World {
     pub buffers: Option<BTreeMap<Key, OwnedObject>>,
     /// The NodePools of Karpenter.
     pub node_pools: BTreeMap<Key, NodePool>,
+    /// The `NodeOverlay`s of Karpenter that change prices.
+    pub node_overlays: BTreeMap<Key, NodeOverlay>,
     /// The NodeClaims of Karpenter: nodes that it has requested.
     pub node_claims: BTreeMap<Key, NodeClaim>,
     /// Names of the groups for which cluster-autoscaler backs off.
