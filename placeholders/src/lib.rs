@@ -50,6 +50,6 @@ pub use policy::{
 pub use prices::Prices;
 pub use reason::Reason;
 pub use shrink::shrink;
-pub use standing::{GroupStanding, SharedLimit, Standing};
+pub use standing::{GroupStanding, Prepaid, SharedLimit, Standing};
 pub use steady::Steady;
 pub use want::{Step, Want};

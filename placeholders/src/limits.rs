@@ -24,6 +24,7 @@ pub(crate) fn limit(
     let OuterLimits { operator, yielding, unpriced, rollout_percent, adds_none } = outer;
     let spend_cap = dollars_per_hour.and_then(MicroDollars::from_dollars);
     let priced = spend_cap.is_some() || operator.hourly.is_some();
+    let free = standing.prepaid(targets);
     for (want, target) in wants.iter().zip(targets.iter_mut()) {
         let mut cap = |most: Option<u64>, reason: Reason| {
             if let Some(most) = most.filter(|most| most < target) {
@@ -37,7 +38,7 @@ pub(crate) fn limit(
         // the steps that weigh placeholders one by one.
         cap(operator.placeholders, Reason::OperatorLimit);
         let unknown = priced && unpriced.contains(&want.bucket);
-        cap(unknown.then_some(0), Reason::PriceUnknown);
+        cap(unknown.then_some(free[want.bucket]), Reason::PriceUnknown);
         // Standing placeholders of one bucket are not exchanged for new ones of another.
         let stands = standing.placeholders(want.bucket);
         let yields = yielding.iter().any(|yielding| yielding.buckets.contains(&want.bucket));
@@ -75,7 +76,7 @@ pub(crate) fn limit(
         if sum <= most {
             continue;
         }
-        let mut offers = offers(targets, wants, catalog);
+        let mut offers = offers(targets, wants, catalog, &[]);
         offers.retain(|offer| among.binary_search(&offer.bucket).is_ok());
         offers.sort_by(order);
         offers.truncate(usize::try_from(most).unwrap_or(usize::MAX));
@@ -91,7 +92,8 @@ pub(crate) fn limit(
     for (cap, reason) in [(spend_cap, Reason::SpendCap), (operator.hourly, Reason::OperatorLimit)] {
         if let Some(cap) = cap {
             let cap = MicroDollars(cap.0.saturating_sub(standing.stranded_hourly(catalog).0));
-            let kept = spend(offers(targets, wants, catalog), cap, targets.len());
+            let free = standing.prepaid(targets);
+            let kept = spend(offers(targets, wants, catalog, &free), cap, targets.len());
             settle(targets, &kept, reason, why);
         }
     }
@@ -113,14 +115,16 @@ fn settle(targets: &mut [u64], kept: &[u64], reason: Reason, why: &mut [Vec<Step
 /// exceeds the number of nodes of any cluster.
 const OFFERS_MAX: u64 = 100_000;
 
-fn offers(targets: &[u64], wants: &[Want], catalog: &Catalog) -> Vec<Candidate> {
+/// The placeholders of all buckets. Of each bucket, so many as in `free` cost nothing.
+fn offers(targets: &[u64], wants: &[Want], catalog: &Catalog, free: &[u64]) -> Vec<Candidate> {
     let mut offers = Vec::new();
     for (want, &target) in wants.iter().zip(targets) {
         let hourly = catalog.buckets()[want.bucket].hourly;
+        let free = free.get(want.bucket).copied().unwrap_or(0);
         offers.extend((1..=target.min(OFFERS_MAX)).map(|n| Candidate {
             bucket: want.bucket,
             chance: want.chance(n),
-            hourly,
+            hourly: if n <= free { MicroDollars(0) } else { hourly },
         }));
     }
     offers

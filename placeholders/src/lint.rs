@@ -108,8 +108,11 @@ pub fn exceeded(
         sum => sum.saturating_add(standing.stranded(among)),
     };
     let all: Vec<BucketId> = (0..plan.buckets.len()).collect();
+    let targets: Vec<u64> = all.iter().map(|&id| target(id)).collect();
+    let free = standing.prepaid(&targets);
     let hourly = all.iter().fold(MicroDollars(0), |sum, &id| {
-        MicroDollars(sum.0.saturating_add(catalog.buckets()[id].hourly.times(target(id)).0))
+        let paid = targets[id] - free[id];
+        MicroDollars(sum.0.saturating_add(catalog.buckets()[id].hourly.times(paid).0))
     });
     let hourly = match hourly.0 {
         0 => hourly,
@@ -172,7 +175,7 @@ mod tests {
         let groups = wants.map(|want| GroupPlan { have: 0, want }).into();
         let plan = Plan { buckets: vec![BucketPlan { bucket: 0, target, why, groups }] };
         let stands = GroupStanding { backoff, ..GroupStanding::default() };
-        let standing = Standing { buckets: vec![vec![stands; 2]], shared: Vec::new() };
+        let standing = Standing { buckets: vec![vec![stands; 2]], ..Standing::default() };
         let policy = Policy { limits, ..Policy::default() };
         lint(&plan, &[(0, vec![3])].into(), &standing, &catalog(), &policy)
     }

@@ -2,17 +2,18 @@
 //! number.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 use chrono::{DateTime, Utc};
 use embedder::{BucketId, Catalog};
 
-use crate::balance::split_nodes;
+use crate::balance::{rooms, split_nodes};
 use crate::deal::deal;
 use crate::limits::limit;
 use crate::policy::Policy;
 use crate::reason::Reason;
-use crate::standing::Standing;
+use crate::standing::{Prepaid, Standing};
 use crate::steady::Steady;
 use crate::want::{Step, Want};
 
@@ -73,7 +74,8 @@ impl Plan {
 /// Plans placeholders for `wants`, which has one element per bucket of the catalog, in its order.
 ///
 /// Each target starts as the larger of the announced demand and the quantile of the forecast. Gangs
-/// that fit into no group are not part of it. A rollout lets a part of it stand. The stabilisers
+/// that fit into no group are not part of it. Instances that are paid anyway are held in addition,
+/// as far as no pod and no other placeholder needs them. A rollout lets a part of it stand. The stabilisers
 /// limit how far it moves, and the groups how much of it there is room for. Then the limits and the
 /// spend cap lower it, and the groups receive it. The result is the plan and the state of the
 /// stabilisers for the next call.
@@ -88,11 +90,13 @@ pub fn plan(
     let mut steady = steady.clone();
     let mut why: Vec<Vec<Step>> = wants.iter().map(|want| vec![first_step(want)]).collect();
     let wants = &*placeable(wants, standing, catalog, &mut why);
+    let held = beside_prepaid(wants, standing, catalog, &mut why);
     let mut targets: Vec<u64> = wants
         .iter()
+        .zip(held)
         .zip(&mut why)
-        .map(|(want, why)| {
-            let wanted = rolled_out(want.headroom.max(want.announced), policy, why);
+        .map(|((want, held), why)| {
+            let wanted = rolled_out(held, policy, why);
             let stands = standing.placeholders(want.bucket);
             steady.settle(want.bucket, wanted, stands, &policy.behavior, now, why)
         })
@@ -149,6 +153,34 @@ fn placeable<'a>(
         }
     }
     placeable
+}
+
+/// The wanted placeholders, with those whose instances are paid anyway and left. These go to the
+/// buckets that hold the most of them, as far as the groups have room. Adds a step where that raises
+/// the target.
+fn beside_prepaid(
+    wants: &[Want],
+    standing: &Standing,
+    catalog: &Catalog,
+    why: &mut [Vec<Step>],
+) -> Vec<u64> {
+    let mut held: Vec<u64> = wants.iter().map(|want| want.headroom.max(want.announced)).collect();
+    for Prepaid { left, buckets } in &standing.prepaid {
+        let used = buckets.iter().fold(0, |sum: u64, &id| sum.saturating_add(held[id]));
+        let mut left = left.saturating_sub(used);
+        let mut order = buckets.clone();
+        order.sort_by_key(|&id| Reverse(standing.placeholders(id).saturating_sub(held[id])));
+        for id in order {
+            let room = sum(&rooms(&catalog.buckets()[id].groups, &standing.buckets[id]));
+            let more = left.min(room.saturating_sub(held[id]));
+            if more > 0 {
+                held[id] += more;
+                left -= more;
+                why[id].push(Step { reason: Reason::Prepaid, target: held[id] });
+            }
+        }
+    }
+    held
 }
 
 /// The part of a target that a rollout lets stand, rounded up, because most targets are so small

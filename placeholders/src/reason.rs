@@ -23,6 +23,8 @@ pub enum Reason {
     /// The target is the announced demand, because pods that will be released within the launch
     /// latency need more nodes than the forecast.
     Announced,
+    /// The target is higher, because the instances are paid whether they run or not.
+    Prepaid,
     /// The target is a part of what it was, because a rollout lets only a part stand.
     Rollout,
     /// The target stays higher, because the highest target of the stabilisation window counts.
@@ -68,13 +70,14 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons, in their order.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Forecast,
         Self::Expression,
         Self::TooLittleHistory,
         Self::Outdated,
         Self::NamespaceShare,
         Self::Announced,
+        Self::Prepaid,
         Self::Rollout,
         Self::ScaleDownWindow,
         Self::ScaleDownRate,
@@ -103,6 +106,7 @@ impl Reason {
             Self::Outdated => "outdated",
             Self::NamespaceShare => "namespace_share",
             Self::Announced => "announced",
+            Self::Prepaid => "prepaid",
             Self::Rollout => "rollout",
             Self::ScaleDownWindow => "scale_down_window",
             Self::ScaleDownRate => "scale_down_rate",
@@ -138,6 +142,9 @@ impl Reason {
             }
             Self::Announced => {
                 "Announced pods will be released within the launch latency and need more nodes than the forecast."
+            }
+            Self::Prepaid => {
+                "It is higher, because these instances are paid whether they run or not."
             }
             Self::Rollout => "The rollout of the policy lets only a part of it stand.",
             Self::ScaleDownWindow => {

@@ -11,6 +11,17 @@ pub struct Standing {
     pub buckets: Vec<Vec<GroupStanding>>,
     /// The limits that several groups share.
     pub shared: Vec<SharedLimit>,
+    /// The instances that are paid whether they run or not.
+    pub prepaid: Vec<Prepaid>,
+}
+
+/// Instances that are paid whether they run or not, such as reserved ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prepaid {
+    /// The number of those that no pod needs. So many placeholders cost nothing extra.
+    pub left: u64,
+    /// The buckets whose instances they are, ascending.
+    pub buckets: Vec<BucketId>,
 }
 
 impl Standing {
@@ -27,6 +38,24 @@ impl Standing {
     pub fn stranded(&self, buckets: &[BucketId]) -> u64 {
         let groups = buckets.iter().filter_map(|id| self.buckets.get(*id)).flatten();
         groups.fold(0, |sum: u64, group| sum.saturating_add(group.stranded))
+    }
+
+    /// Returns, by bucket, how many of these placeholders cost nothing extra, because their
+    /// instances are paid anyway. The first bucket comes first.
+    pub fn prepaid(&self, placeholders: &[u64]) -> Vec<u64> {
+        let mut free = vec![0; placeholders.len()];
+        for Prepaid { left, buckets } in &self.prepaid {
+            let mut left = *left;
+            for &id in buckets {
+                let (Some(free), Some(all)) = (free.get_mut(id), placeholders.get(id)) else {
+                    continue;
+                };
+                let more = left.min(all - *free);
+                *free += more;
+                left -= more;
+            }
+        }
+        free
     }
 
     /// Returns what the stranded placeholders cost per hour.

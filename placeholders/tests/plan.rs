@@ -5,8 +5,8 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use embedder::{Bucket, Catalog, Group, MicroDollars};
 use placeholders::{
-    Behavior, Ceiling, GroupStanding, Limits, OuterLimits, Plan, Policy, Reason, ScalingPolicy,
-    ScalingRules, SharedLimit, Standing, Steady, Want, Yielding, plan, shrink,
+    Behavior, Ceiling, GroupStanding, Limits, OuterLimits, Plan, Policy, Prepaid, Reason,
+    ScalingPolicy, ScalingRules, SharedLimit, Standing, Steady, Want, Yielding, plan, shrink,
 };
 use proptest::prelude::*;
 use testkit::catalog_of;
@@ -297,6 +297,50 @@ fn the_spend_cap_keeps_the_placeholders_worth_most_per_dollar() {
     );
 }
 
+/// Checks the targets of the small and the large bucket, of which instances are paid anyway.
+#[track_caller]
+fn check_prepaid(
+    wanted: (u64, u64),
+    standing: Standing,
+    prepaid: &[(u64, &[usize])],
+    policy: &Policy,
+    expected: [u64; 2],
+) {
+    let prepaid = prepaid.iter().map(|&(left, of)| Prepaid { left, buckets: of.to_vec() });
+    let standing = Standing { prepaid: prepaid.collect(), ..standing };
+    let wants = wants(wanted.0, wanted.1);
+    let (plan, _) = plan(&wants, &standing, &catalog(), policy, &Steady::default(), at(0));
+    let targets: Vec<u64> = plan.buckets.iter().map(|bucket| bucket.target).collect();
+    assert_eq!(targets, expected);
+}
+
+#[test]
+fn instances_that_are_paid_anyway_are_held_and_cost_nothing() {
+    let policy = Policy::default();
+    check_prepaid((0, 0), standing(0, 0, 0), &[(3, &[0])], &policy, [3, 0]);
+    check_prepaid((5, 0), standing(0, 0, 0), &[(3, &[0])], &policy, [5, 0]);
+    check_prepaid((0, 1), standing(0, 0, 0), &[(3, &[0, 1])], &policy, [2, 1]);
+    check_prepaid((0, 1), standing(0, 0, 3), &[(3, &[0, 1])], &policy, [0, 3]);
+    // The groups of the small bucket have room for twelve.
+    check_prepaid((0, 0), standing(0, 0, 0), &[(14, &[0, 1])], &policy, [12, 2]);
+    // Under a cap in dollars, only the others count: four dollars for one large instance.
+    check_prepaid((2, 2), standing(0, 0, 0), &[(1, &[1])], &capped_at(Some(6.0)), [2, 2]);
+    check_prepaid((2, 2), standing(0, 0, 0), &[], &capped_at(Some(6.0)), [2, 1]);
+    check_prepaid((0, 0), standing(0, 0, 0), &[(9, &[1])], &capped_at(Some(0.0)), [0, 9]);
+    // A limit in placeholders keeps what is needed, whatever it costs.
+    let limits = Limits { total: Some(2), ..Limits::default() };
+    let limited = Policy { limits, ..Policy::default() };
+    check_prepaid((2, 0), standing(0, 0, 0), &[(5, &[1])], &limited, [2, 0]);
+    check_prepaid((0, 0), standing(0, 0, 0), &[(5, &[1])], &limited, [0, 2]);
+    let rollout = outer(OuterLimits { rollout_percent: Some(50), ..OuterLimits::default() });
+    check_prepaid((0, 0), standing(0, 0, 0), &[(4, &[0])], &rollout, [2, 0]);
+    // Without a price, only those are held that are paid anyway.
+    let unpriced = OuterLimits { unpriced: [0].into(), ..OuterLimits::default() };
+    let limits = Limits { outer: unpriced, ..capped_at(Some(9.0)).limits };
+    let unpriced = Policy { limits, ..Policy::default() };
+    check_prepaid((4, 0), standing(0, 0, 0), &[(3, &[0])], &unpriced, [3, 0]);
+}
+
 #[test]
 fn limits_apply_to_buckets_and_to_the_total() {
     let buckets = [("small".to_string(), 2)].into();
@@ -482,7 +526,7 @@ fn the_limit_of_a_bucket_that_was_divided_applies_to_its_parts_together() {
     let limits = Limits { buckets: [("m5".to_string(), 3)].into(), ..Limits::default() };
     let policy = Policy { limits, ..Policy::default() };
     let standing =
-        Standing { shared: Vec::new(), buckets: vec![vec![GroupStanding::default()]; 2] };
+        Standing { buckets: vec![vec![GroupStanding::default()]; 2], ..Standing::default() };
     let (plan, _) = plan(&wants(2, 2), &standing, &catalog, &policy, &Steady::default(), at(0));
     let targets: Vec<u64> = plan.buckets.iter().map(|bucket| bucket.target).collect();
     assert_eq!(targets.iter().sum::<u64>(), 3, "{targets:?}");
@@ -720,8 +764,13 @@ fn any_standing() -> impl Strategy<Value = Standing> {
             },
         )
     };
-    (group(), group(), group()).prop_map(|(a, b, c)| Standing {
+    let buckets = [vec![0], vec![1], vec![0, 1]];
+    let prepaid = (0..8_u64, prop::sample::select(buckets.to_vec()))
+        .prop_map(|(left, buckets)| Prepaid { left, buckets });
+    let prepaid = prop::collection::vec(prepaid, 0..3);
+    (group(), group(), group(), prepaid).prop_map(|(a, b, c, prepaid)| Standing {
         buckets: vec![vec![a, b], vec![c]],
+        prepaid,
         ..Standing::default()
     })
 }
@@ -778,8 +827,10 @@ proptest! {
         let catalog = catalog();
         let (plan, _) = plan(&wants, &standing, &catalog, &policy, &Steady::default(), at(0));
         let total: u64 = plan.buckets.iter().map(|bucket| bucket.target).sum();
+        let targets: Vec<u64> = plan.buckets.iter().map(|bucket| bucket.target).collect();
+        let paid = targets.iter().zip(standing.prepaid(&targets)).map(|(target, free)| target - free);
         let dollars: f64 =
-            plan.buckets.iter().map(|b| catalog.buckets()[b.bucket].hourly.times(b.target).dollars()).sum();
+            catalog.buckets().iter().zip(paid).map(|(bucket, paid)| bucket.hourly.times(paid).dollars()).sum();
         prop_assert!(policy.limits.total.is_none_or(|most| total <= most));
         prop_assert!(policy.limits.dollars_per_hour.is_none_or(|cap| dollars <= cap + 1e-6));
         for bucket in &plan.buckets {
@@ -800,7 +851,8 @@ proptest! {
         let plan = shrink(&wants, &standing, &catalog(), &policy, at(0));
         for (bucket, want) in plan.buckets.iter().zip(&wants) {
             prop_assert!(bucket.groups.iter().all(|group| group.want <= group.have));
-            prop_assert!(bucket.target <= want.headroom.max(want.announced));
+            let prepaid = standing.prepaid.iter().map(|of| of.left).sum::<u64>();
+            prop_assert!(bucket.target <= want.headroom.max(want.announced) + prepaid);
             prop_assert_eq!(bucket.groups.iter().map(|group| group.want).sum::<u64>(), bucket.target);
         }
     }

@@ -101,7 +101,7 @@ mod tests {
         let now = DateTime::UNIX_EPOCH;
         let outlook = forecaster.forecast(&History::new(&catalog), &Present::at_tick(now, &demand));
         let standing =
-            Standing { shared: Vec::new(), buckets: vec![vec![GroupStanding::default()]] };
+            Standing { buckets: vec![vec![GroupStanding::default()]], ..Standing::default() };
         let (policy, steady) = (Policy::default(), Steady::default());
         let (plan, _) =
             decide(&outlook, (&demand, &[]), &standing, &catalog, &policy, &steady, now);

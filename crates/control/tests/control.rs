@@ -37,7 +37,7 @@ fn holding(placeholders: u64) -> Control {
 
 fn standing(placeholders: u64) -> Standing {
     let group = GroupStanding { placeholders, ..GroupStanding::default() };
-    Standing { shared: vec![], buckets: vec![vec![group]; catalog().len()] }
+    Standing { buckets: vec![vec![group]; catalog().len()], ..Standing::default() }
 }
 
 fn observed(seconds: i64, pods: u64) -> Observed {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::span::Span;
 use chrono::{DateTime, TimeDelta, Utc};
 use control::{Observed, Turn};
-use embedder::{MicroDollars, Shape, Unfit};
+use embedder::{Bucket, MicroDollars, Shape, Unfit};
 use history::{EndedLaunch, LaunchEnd, UsedLaunch};
 use placeholders::Objective;
 
@@ -239,17 +239,21 @@ impl Outcome {
     /// has only those of groups that still exist.
     pub fn placeholders_held(&self) -> (u64, MicroDollars) {
         let buckets = self.offers.iter().flat_map(|offers| offers.catalog.buckets()).enumerate();
-        let (mut placeholders, mut hourly) = (0_u64, self.kept.hourly.0);
-        for (id, bucket) in buckets {
+        let standing = &self.observation.observed.standing;
+        let held = |id: usize| {
             let planned = self.turn().and_then(|turn| turn.plan.buckets.get(id));
             let planned = planned.map_or(0, |bucket| bucket.target);
-            let stands = self.observation.observed.standing.buckets.get(id);
-            let stands =
-                stands.map_or(0, |groups| groups.iter().map(|group| group.placeholders).sum());
-            let stranded = self.observation.observed.standing.stranded(&[id]);
-            let most = planned.max(stands).saturating_add(stranded);
-            placeholders = placeholders.saturating_add(most);
-            hourly = hourly.saturating_add(bucket.hourly.times(most).0);
+            planned.max(standing.placeholders(id))
+        };
+        let buckets: Vec<(usize, &Bucket)> = buckets.collect();
+        let held: Vec<u64> = buckets.iter().map(|(id, _)| held(*id)).collect();
+        let free = standing.prepaid(&held);
+        let (mut placeholders, mut hourly) = (0_u64, self.kept.hourly.0);
+        for (id, bucket) in buckets {
+            let stranded = standing.stranded(&[id]);
+            let paid = (held[id] - free[id]).saturating_add(stranded);
+            placeholders = placeholders.saturating_add(held[id]).saturating_add(stranded);
+            hourly = hourly.saturating_add(bucket.hourly.times(paid).0);
         }
         (placeholders.max(self.stands), MicroDollars(hourly))
     }

@@ -4,6 +4,7 @@
 //! table, and an estimate. Prices rank the buckets, weigh idling and enforce ceilings in dollars.
 
 use base::input::{self, YamlError};
+use chrono::{DateTime, Utc};
 use embedder::{CapacityType, MicroDollars, Resources, UNLIMITED};
 use serde::{Deserialize, Serialize};
 
@@ -130,7 +131,7 @@ pub struct PriceRule {
     pub zone: Option<String>,
     /// How the instance is bought.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub capacity_type: Option<CapacityType>,
+    pub capacity_type: Option<Purchase>,
     /// The price in dollars per hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price_per_hour: Option<f64>,
@@ -138,6 +139,24 @@ pub struct PriceRule {
     /// Savings Plan that takes 28 % off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percent: Option<f64>,
+    /// The number of instances that are paid whether they run or not, such as reserved ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prepaid: Option<u64>,
+    /// When they are no longer paid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<DateTime<Utc>>,
+}
+
+/// How instances are bought, as operators and Karpenter name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Purchase {
+    /// On demand.
+    OnDemand,
+    /// Spot.
+    Spot,
+    /// The capacity of a reservation, which Karpenter launches under this name.
+    Reserved,
 }
 
 /// The instance whose price is asked for.
@@ -204,28 +223,54 @@ impl PriceRule {
         is(instance_type, bought.instance_type)
             && is(family, family_of(bought.instance_type))
             && zone.as_deref().is_none_or(|zone| bought.zone == Some(zone))
-            && capacity_type.is_none_or(|of| of == bought.capacity_type)
+            && capacity_type.is_none_or(|of| match of {
+                Purchase::OnDemand => bought.capacity_type == CapacityType::OnDemand,
+                Purchase::Spot => bought.capacity_type == CapacityType::Spot,
+                // Karpenter's reserved instances are prepaid.
+                Purchase::Reserved => false,
+            })
     }
 
     /// Why the rule is invalid: the field, and the problem.
     fn fault(&self) -> Option<(&'static str, String)> {
-        let Self { instance_type, family, price_per_hour, percent, .. } = self;
+        let Self { instance_type, family, capacity_type, .. } = self;
+        let Self { price_per_hour, percent, prepaid, until, .. } = self;
         let named = [("instanceType", instance_type), ("family", family)];
         for (field, name) in named {
             if name.as_ref().is_some_and(|name| name.trim().is_empty()) {
                 return Some((field, "is empty".into()));
             }
         }
-        match (price_per_hour, percent) {
-            (Some(dollars), None) => MicroDollars::from_dollars(*dollars).is_none().then(|| {
-                (
-                    "pricePerHour",
-                    format!("expected a price of 0 to a billion dollars, got {dollars}"),
-                )
-            }),
-            (None, Some(percent)) => (!(0.0..=1_000.0).contains(percent))
+        if prepaid.is_none() {
+            let of_prepaid = |field| Some((field, "needs prepaid".to_owned()));
+            if until.is_some() {
+                return of_prepaid("until");
+            }
+            if *capacity_type == Some(Purchase::Reserved) {
+                return of_prepaid("capacityType");
+            }
+        }
+        match (price_per_hour, percent, prepaid) {
+            (None, None, Some(_)) => {
+                let of_spot = *capacity_type == Some(Purchase::Spot);
+                let problem = match (instance_type, of_spot) {
+                    (None, _) => "needs instanceType",
+                    (Some(_), true) => "is not for spot instances",
+                    (Some(_), false) => return None,
+                };
+                Some(("prepaid", problem.to_owned()))
+            }
+            (Some(dollars), None, None) => {
+                MicroDollars::from_dollars(*dollars).is_none().then(|| {
+                    (
+                        "pricePerHour",
+                        format!("expected a price of 0 to a billion dollars, got {dollars}"),
+                    )
+                })
+            }
+            (None, Some(percent), None) => (!(0.0..=1_000.0).contains(percent))
                 .then(|| ("percent", format!("expected 0 to 1000 percent, got {percent}"))),
-            _ => Some(("pricePerHour", "give either pricePerHour or percent".into())),
+            _ => Some(("pricePerHour", "give one of pricePerHour, percent and prepaid".into())),
         }
     }
 }
@@ -270,7 +315,8 @@ impl PriceRules {
 
     /// The price of an instance for one hour.
     pub fn price(&self, bought: &Bought<'_>) -> Price {
-        let of_rule = self.0.iter().find(|rule| rule.applies(bought));
+        let mut rules = self.0.iter().filter(|rule| rule.prepaid.is_none());
+        let of_rule = rules.find(|rule| rule.applies(bought));
         let dollars = of_rule.and_then(|rule| rule.price_per_hour);
         if let Some(hourly) = dollars.and_then(MicroDollars::from_dollars) {
             return Price { hourly, source: PriceSource::Operator };
@@ -448,7 +494,7 @@ mod tests {
         let fault = |text: &str| rules(text).fault();
         assert_eq!(fault(r#"[{"percent": 90}, {"family": "m5", "pricePerHour": 0}]"#), None);
         let both = r#"[{"percent": 90}, {"percent": 9, "pricePerHour": 1}]"#;
-        let problem = || "give either pricePerHour or percent".to_owned();
+        let problem = || "give one of pricePerHour, percent and prepaid".to_owned();
         assert_eq!(fault(both), Some((1, "pricePerHour", problem())));
         assert_eq!(fault("[{}]"), Some((0, "pricePerHour", problem())));
         assert_eq!(fault(r#"[{"percent": -1}]"#).map(|(_, field, _)| field), Some("percent"));
@@ -456,6 +502,38 @@ mod tests {
             fault(r#"[{"family": " ", "percent": 1}]"#).map(|(_, field, _)| field),
             Some("family")
         );
+        let of_prepaid = [
+            (
+                r#"{"instanceType": "m5.large", "prepaid": 3, "until": "2026-12-24T00:00:00Z"}"#,
+                None,
+            ),
+            (r#"{"instanceType": "p5.48xlarge", "capacityType": "reserved", "prepaid": 3}"#, None),
+            (r#"{"family": "m5", "prepaid": 3}"#, Some(("prepaid", "needs instanceType"))),
+            (
+                r#"{"instanceType": "m5.large", "capacityType": "spot", "prepaid": 3}"#,
+                Some(("prepaid", "is not for spot instances")),
+            ),
+            (
+                r#"{"percent": 3, "until": "2026-12-24T00:00:00Z"}"#,
+                Some(("until", "needs prepaid")),
+            ),
+            (
+                r#"{"percent": 3, "capacityType": "reserved"}"#,
+                Some(("capacityType", "needs prepaid")),
+            ),
+            (
+                r#"{"instanceType": "m5.large", "prepaid": 3, "percent": 3}"#,
+                Some(("pricePerHour", "give one of pricePerHour, percent and prepaid")),
+            ),
+        ];
+        for (rule, expected) in of_prepaid {
+            let found = fault(&format!("[{rule}]"));
+            let found = found.as_ref().map(|(_, field, why)| (*field, why.as_str()));
+            assert_eq!(found, expected, "{rule}");
+        }
+        // Such a rule gives no price.
+        let text = r#"[{"instanceType": "m5.xlarge", "prepaid": 3}, {"percent": 50}]"#;
+        check(text, bought("m5.xlarge"), 0.096, PriceSource::Operator);
     }
 
     /// If a type of the table were unknown, its estimate would not be below its price, whether the

@@ -170,6 +170,29 @@ async fn placeholders_yield_to_a_pod_that_a_ceiling_of_the_cluster_keeps_waiting
     assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.details());
 }
 
+/// A ceiling of no dollars leaves the instances that are paid anyway. A job takes one of them, and no
+/// further one is bought.
+#[tokio::test(flavor = "multi_thread")]
+async fn prepaid_instances_are_held_while_no_pod_needs_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let prices = folder.path().join("prices.yaml");
+    fs::write(&prices, "prices: [{instanceType: m5.xlarge, prepaid: 2}]").unwrap();
+    let arguments =
+        vec!["--max-dollars-per-hour=0".to_owned(), format!("--prices={}", prices.display())];
+    let plan = Plan { arguments, ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
+    let world = plan.start(&policy("batch", &two("Act").replace("[0, 2]", "[0, 0]"))).await;
+    world.wait_for_measured_placeholders(2).await;
+    let reason = |status: &Value| status["buckets"][0]["reason"] == "prepaid";
+    world.wait_for_status("batch", "the reason", reason).await;
+    world.apply(&job("first", 1)).await;
+    world.wait_for_job("first", 1).await;
+    world.wait_for_placeholders([1, 0, 0]).await;
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
+    assert_eq!(world.end_pods("default").await, 1);
+    world.wait_for_placeholders([2, 0, 0]).await;
+    assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_controller_headroom_is_used_up_and_a_restart_recalls_the_history() {
     let folder = tempfile::tempdir().unwrap();

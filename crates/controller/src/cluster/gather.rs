@@ -2,6 +2,7 @@
 
 mod announced;
 mod planned;
+mod prepaid;
 mod workflows;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -377,7 +378,8 @@ fn standing(
         };
         groups.iter().enumerate().map(one).collect()
     });
-    let mut standing = PlaceholdersStanding { buckets: buckets.collect(), shared: Vec::new() };
+    let mut standing =
+        PlaceholdersStanding { buckets: buckets.collect(), ..PlaceholdersStanding::default() };
     for (pod, (bucket, group)) in ours(index, replica_sets).filter(|(pod, _)| !pod.is_held()) {
         let may_still_launch = backoff(bucket, group).is_some_and(|of| of.may_still_launch);
         let group = &mut standing.buckets[bucket][group];

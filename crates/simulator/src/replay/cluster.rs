@@ -535,7 +535,7 @@ impl<'a> SimulatedCluster<'a> {
             groups.iter().enumerate().map(|(at, state)| group(id, at, state)).collect()
         };
         let buckets = self.groups.iter().enumerate().map(bucket).collect();
-        Standing { buckets, shared: Vec::new() }
+        Standing { buckets, ..Standing::default() }
     }
 
     /// The free room of occupied nodes. Adjacent nodes with equal free room are merged.

@@ -13,7 +13,7 @@ use crate::observe::{Announcement, Requirement, SpotFor};
 const TYPE: &str = "m5.xlarge";
 
 /// One bucket with one group.
-fn offers() -> Arc<Offers> {
+pub(super) fn offers() -> Arc<Offers> {
     let labels = BTreeMap::from([(INSTANCE_TYPE_LABEL.to_owned(), TYPE.to_owned())]);
     let bucket = testkit::bucket(TYPE, 4_000, 0.000_001);
     let bucket = Bucket {
@@ -46,23 +46,23 @@ fn offers() -> Arc<Offers> {
 }
 
 /// A ready node, with `more` in its spec.
-fn node(name: &str, more: &Value) -> Value {
+pub(super) fn node(name: &str, more: &Value) -> Value {
     let labels = json!({INSTANCE_TYPE_LABEL: TYPE});
     let mut node = testkit::ready_node(name, &labels, &json!({"cpu": "4", "pods": "10"}));
     node["spec"] = more.clone();
     node
 }
 
-fn placeholder(node: &str) -> Value {
+pub(super) fn placeholder(node: &str) -> Value {
     testkit::placeholder(&format!("on-{node}"), "set", node)
 }
 
 /// A pod of a namespace, on a node unless its name is empty.
-fn pod(name: &str, namespace: &str, node: &str) -> Value {
+pub(super) fn pod(name: &str, namespace: &str, node: &str) -> Value {
     testkit::pod(namespace, name, node)
 }
 
-fn index(nodes: &[Value], pods: &[Value]) -> Index {
+pub(super) fn index(nodes: &[Value], pods: &[Value]) -> Index {
     let mut index = Index::default();
     for node in nodes {
         index.apply_node(&serde_json::from_value(node.clone()).unwrap());
@@ -79,7 +79,7 @@ fn seen(nodes: &[Value], pods: &[Value]) -> Seen {
 }
 
 /// The same, with these offers.
-fn seen_of(offers: &Arc<Offers>, nodes: &[Value], pods: &[Value]) -> Seen {
+pub(super) fn seen_of(offers: &Arc<Offers>, nodes: &[Value], pods: &[Value]) -> Seen {
     let workloads = Workloads {
         namespaces: vec!["jobs".into()],
         priority_min: i32::MIN,
