@@ -25,16 +25,18 @@ const fn x86(name: &'static str, cpus: u32, memory_gib: u32, gpus: u32) -> Insta
 }
 
 /// The instance types of the tests. Moto has all of them.
-const INSTANCES: [Instance; 13] = [
+const INSTANCES: [Instance; 15] = [
     x86("c5.4xlarge", 16, 32, 0),
     x86("c5.24xlarge", 96, 192, 0),
     x86("g4dn.xlarge", 4, 16, 1),
     x86("g5.xlarge", 4, 16, 1),
     x86("g5.12xlarge", 48, 192, 4),
+    x86("g6.xlarge", 4, 16, 1),
     x86("m5.large", 2, 8, 0),
     x86("m5.xlarge", 4, 16, 0),
     x86("m5.2xlarge", 8, 32, 0),
     x86("m5.4xlarge", 16, 64, 0),
+    x86("m7i.2xlarge", 8, 32, 0),
     x86("p4d.24xlarge", 96, 1152, 8),
     x86("p5.48xlarge", 192, 2048, 8),
     Instance { architecture: "arm64", ..x86("m6g.xlarge", 4, 16, 0) },

@@ -170,6 +170,27 @@ async fn placeholders_yield_to_a_pod_that_a_ceiling_of_the_cluster_keeps_waiting
     assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.details());
 }
 
+/// The ceilings of the example in docs/installing.md hold a node of each of these types, because
+/// their prices are known.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_documented_ceilings_hold_placeholders_on_present_instance_types() {
+    let page = include_str!("../../../docs/installing.md");
+    let number = |field: &str| {
+        let (_, rest) = page.split_once(&format!("\n  {field}: ")).unwrap();
+        rest.lines().next().unwrap().to_owned()
+    };
+    let arguments = vec![
+        format!("--max-placeholders={}", number("placeholders")),
+        format!("--max-dollars-per-hour={}", number("dollarsPerHour")),
+    ];
+    let types = ["g6.xlarge", "m7i.2xlarge", "p5.48xlarge"];
+    let groups = types.map(|name| NodeGroup::new(name.split('.').next().unwrap(), name));
+    let plan = Plan { arguments, ..Plan::of(groups) };
+    let world = plan.start(&policy("batch", &two("Act").replace("[0, 2]", "[0, 1]"))).await;
+    world.wait_for_measured_placeholders(3).await;
+    world.wait_for_groups(&[("g6", 1), ("m7i", 1), ("p5", 1)]).await;
+}
+
 /// A ceiling of no dollars leaves the instances that are paid anyway. A job takes one of them, and no
 /// further one is bought.
 #[tokio::test(flavor = "multi_thread")]

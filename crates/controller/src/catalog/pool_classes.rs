@@ -106,14 +106,21 @@ mod tests {
     use super::super::{Comparison, pool_groups};
     use super::*;
 
-    /// A pool of Karpenter's provider for AWS with these requirements, in YAML.
+    /// A pool of Karpenter's provider for AWS with these requirements, in YAML, or of EKS Auto Mode if
+    /// they have its labels.
     fn aws_pool(requirements: &str) -> NodePool {
         let requirements: serde_json::Value = base::input::parse(requirements, "pool").unwrap();
+        let is_eks = requirements.to_string().contains("eks.amazonaws.com");
+        let (group, kind) = if is_eks {
+            ("eks.amazonaws.com", "NodeClass")
+        } else {
+            ("karpenter.k8s.aws", "EC2NodeClass")
+        };
         let object: DynamicObject = serde_json::from_value(json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "batch"},
             "spec": {"template": {"spec": {
                 "requirements": requirements,
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "nodeClassRef": {"group": group, "kind": kind, "name": "default"},
             }}},
         }))
         .unwrap();
@@ -185,6 +192,30 @@ mod tests {
         check_flexible(values, (1, 4, 0), &[], &["batch/4cpu-16gib m7i.xlarge"]);
         let values = "[{key: karpenter.k8s.aws/instance-family, operator: In, values: [m7i, m7a], minValues: 3}]";
         check_flexible(values, (1, 4, 0), &[], &[]);
+    }
+
+    /// The requirements are those of the AWS documentation ("Enable or disable built-in NodePools").
+    #[test]
+    fn the_built_in_pools_of_eks_auto_mode_have_sizes() {
+        let of_both = "{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}, \
+                       {key: eks.amazonaws.com/instance-category, operator: In, values: [c, m, r]}, \
+                       {key: eks.amazonaws.com/instance-generation, operator: Gt, values: ['4']}, \
+                       {key: kubernetes.io/os, operator: In, values: [linux]}";
+        let arch = |values: &str| {
+            format!("[{of_both}, {{key: kubernetes.io/arch, operator: In, values: [{values}]}}]")
+        };
+        let general_purpose = arch("amd64");
+        check_flexible(&general_purpose, (3, 10, 0), &[], &["batch/4cpu-16gib m5a.xlarge"]);
+        check_flexible(&general_purpose, (3, 10, 1), &[], &[]);
+        let family = &[("eks.amazonaws.com/instance-family", "m7i")][..];
+        check_flexible(&general_purpose, (3, 10, 0), family, &["batch/4cpu-16gib-m7i m7i.xlarge"]);
+        let arm = &[("kubernetes.io/arch", "arm64")][..];
+        check_flexible(
+            &arch("amd64, arm64"),
+            (3, 10, 0),
+            arm,
+            &["batch/4cpu-16gib-arm64 m6g.xlarge"],
+        );
     }
 
     /// A DaemonSet that runs on a node takes room from pods, and one that fits no node takes none.

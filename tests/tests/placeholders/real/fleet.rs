@@ -84,6 +84,7 @@ impl World {
 /// Twenty shards on three nodes. A pod is deleted and a node is lost, and the report is that of one
 /// machine.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes; run by make real"]
 async fn shards_as_pods_give_the_report_of_one_machine_though_a_pod_and_a_node_are_lost() {
     let Some(mut images) = Images::where_permitted() else { return };
     let mut address = ServiceAddress::start().await.unwrap();
