@@ -154,7 +154,7 @@ pub fn plain_name(name: &str) -> &str {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Catalog {
     buckets: Vec<Bucket>,
-    /// The largest weight of the groups of each bucket.
+    /// The largest weight of the groups of each bucket that may have nodes.
     weights: Vec<u64>,
     devices: Vec<String>,
 }
@@ -220,7 +220,10 @@ impl Catalog {
                 return Err(CatalogError::MinAboveMax(group.name.clone(), group.min, group.max));
             }
         }
-        let weight = |bucket: &Bucket| bucket.groups.iter().map(|group| group.weight).max();
+        let weight = |bucket: &Bucket| {
+            let open = bucket.groups.iter().filter(|group| group.max > 0);
+            open.map(|group| group.weight).max()
+        };
         let weights = buckets.iter().map(|bucket| weight(bucket).unwrap_or(0)).collect();
         Ok(Self { buckets, weights, devices })
     }

@@ -1,7 +1,7 @@
 //! Deals placeholders round-robin to the groups of a bucket, in whole virtual instances.
 //!
 //! The module decides which groups receive new placeholders and which placeholders are removed
-//! first. Groups of a larger weight are filled first. Standing placeholders are never moved only for
+//! first. Groups of a larger rank are filled first. Standing placeholders are never moved only for
 //! balance.
 
 use std::cmp::Reverse;
@@ -11,6 +11,10 @@ use embedder::Group;
 use crate::reason::Reason;
 use crate::standing::GroupStanding;
 use crate::want::Want;
+
+/// The order in which groups are filled, the largest first: by their weight, and of equal ones those
+/// whose instances are paid anyway.
+pub(crate) type Rank = (u64, bool);
 
 /// The number of placeholders for which each group has room: its maximum less the nodes that
 /// placeholders cannot use. A group that backs off keeps its standing placeholders, but gets no new
@@ -25,7 +29,7 @@ pub(crate) fn rooms(groups: &[Group], standing: &[GroupStanding]) -> Vec<u64> {
 }
 
 /// Returns the number of placeholders of each group, and the reason if the groups cannot take all
-/// of `target`. `rooms` is the most that each of the `groups` can take.
+/// of `target`. `rooms` is the most that each group can take, and `ranks` are their ranks.
 ///
 /// Announced gangs come first, then those forecast gangs for which no announced one is as large.
 /// The nodes of a forecast gang that is not dealt are dealt one by one, because other pods can use
@@ -34,10 +38,10 @@ pub(crate) fn balance(
     target: u64,
     want: &Want,
     rooms: Vec<u64>,
-    groups: &[Group],
+    ranks: Vec<Rank>,
     standing: &[GroupStanding],
 ) -> (Vec<u64>, Option<Reason>) {
-    let mut deal = Deal::new(rooms, groups, standing);
+    let mut deal = Deal::new(rooms, ranks, standing);
     let mut left = target;
     let announced = largest_first(&want.gangs);
     let forecast = largest_first(&want.forecast_gangs).into_iter().enumerate();
@@ -64,7 +68,8 @@ pub(crate) fn balance(
 pub(crate) fn split_nodes(gangs: &[u64], groups: &[Group], standing: &[GroupStanding]) -> u64 {
     let open: Vec<GroupStanding> =
         standing.iter().map(|group| GroupStanding { backoff: false, ..*group }).collect();
-    let mut deal = Deal::new(rooms(groups, &open), groups, &open);
+    let ranks = vec![Rank::default(); groups.len()];
+    let mut deal = Deal::new(rooms(groups, &open), ranks, &open);
     let split = largest_first(gangs).into_iter().filter(|&size| size > 0 && !deal.whole(size));
     split.fold(0, u64::saturating_add)
 }
@@ -79,26 +84,25 @@ struct Deal<'a> {
     standing: &'a [GroupStanding],
     /// The maximum number of placeholders in each group.
     room: Vec<u64>,
-    weights: Vec<u64>,
+    ranks: Vec<Rank>,
     wants: Vec<u64>,
 }
 
 impl<'a> Deal<'a> {
-    fn new(room: Vec<u64>, groups: &[Group], standing: &'a [GroupStanding]) -> Self {
-        let weights = groups.iter().map(|group| group.weight).collect();
-        Self { standing, room, weights, wants: vec![0; standing.len()] }
+    fn new(room: Vec<u64>, ranks: Vec<Rank>, standing: &'a [GroupStanding]) -> Self {
+        Self { standing, room, ranks, wants: vec![0; standing.len()] }
     }
 
     /// Assigns `size` placeholders to one group and returns whether a group had enough room.
     ///
     /// The group with the most unclaimed standing placeholders comes first, then the group of the
-    /// largest weight, then the group with the fewest assigned ones.
+    /// largest rank, then the group with the fewest assigned ones.
     fn whole(&mut self, size: u64) -> bool {
         let fits = |&at: &usize| self.room[at] - self.wants[at] >= size;
         let new = |at: usize| size - self.unclaimed(at).min(size);
         let best = (0..self.wants.len())
             .filter(fits)
-            .min_by_key(|&at| (new(at), Reverse(self.weights[at]), self.wants[at], at));
+            .min_by_key(|&at| (new(at), Reverse(self.ranks[at]), self.wants[at], at));
         if let Some(at) = best {
             self.wants[at] += size;
         }
@@ -106,7 +110,7 @@ impl<'a> Deal<'a> {
     }
 
     /// Keeps up to `most` standing placeholders and returns their number. If some must be removed,
-    /// the fullest group of the smallest weight gives up its placeholders first.
+    /// the fullest group of the smallest rank gives up its placeholders first.
     fn keep(&mut self, most: u64) -> u64 {
         let mut kept: Vec<u64> = (0..self.wants.len())
             .map(|at| self.unclaimed(at).min(self.room[at] - self.wants[at]))
@@ -114,7 +118,7 @@ impl<'a> Deal<'a> {
         let total: u64 = kept.iter().fold(0, |sum, &n| sum.saturating_add(n));
         let mut surplus = total.saturating_sub(most);
         while surplus > 0 {
-            let full = |at: usize| (Reverse(self.weights[at]), self.wants[at] + kept[at], at);
+            let full = |at: usize| (Reverse(self.ranks[at]), self.wants[at] + kept[at], at);
             let Some(at) = (0..kept.len()).filter(|&at| kept[at] > 0).max_by_key(|&at| full(at))
             else {
                 break;
@@ -127,15 +131,15 @@ impl<'a> Deal<'a> {
     }
 
     /// Adds up to `most` placeholders, each to the group with the fewest of those that have room and
-    /// the largest weight, and returns their number. Of groups with equally many the first comes
+    /// the largest rank, and returns their number. Of groups with equally many the first comes
     /// first.
     fn add(&mut self, most: u64) -> u64 {
         let mut left = most;
         while left > 0 {
             let mut open: Vec<usize> =
                 (0..self.wants.len()).filter(|&at| self.wants[at] < self.room[at]).collect();
-            let weight = open.iter().map(|&at| self.weights[at]).max();
-            open.retain(|&at| Some(self.weights[at]) == weight);
+            let rank = open.iter().map(|&at| self.ranks[at]).max();
+            open.retain(|&at| Some(self.ranks[at]) == rank);
             let Some(fewest) = open.iter().map(|&at| self.wants[at]).min() else { break };
             let (lowest, others): (Vec<usize>, Vec<usize>) =
                 open.into_iter().partition(|&at| self.wants[at] == fewest);
@@ -178,10 +182,10 @@ mod tests {
     use super::*;
 
     /// Adds placeholders one at a time.
-    fn one_by_one(wants: &mut [u64], room: &[u64], weights: &[u64], most: u64) -> u64 {
+    fn one_by_one(wants: &mut [u64], room: &[u64], ranks: &[Rank], most: u64) -> u64 {
         for added in 0..most {
             let open = (0..wants.len()).filter(|&at| wants[at] < room[at]);
-            let next = open.min_by_key(|&at| (Reverse(weights[at]), wants[at], at));
+            let next = open.min_by_key(|&at| (Reverse(ranks[at]), wants[at], at));
             let Some(at) = next else { return added };
             wants[at] += 1;
         }
@@ -195,11 +199,11 @@ mod tests {
             most in 0..60_u64,
         ) {
             let room: Vec<u64> = groups.iter().map(|(_, room, _)| *room).collect();
-            let weights: Vec<u64> = groups.iter().map(|(.., weight)| *weight).collect();
+            let ranks: Vec<Rank> = groups.iter().map(|(.., weight)| (*weight, false)).collect();
             let wants: Vec<u64> = groups.iter().map(|(want, room, _)| *want.min(room)).collect();
             let mut expected = wants.clone();
-            let added = one_by_one(&mut expected, &room, &weights, most);
-            let mut deal = Deal { standing: &[], room, weights, wants };
+            let added = one_by_one(&mut expected, &room, &ranks, most);
+            let mut deal = Deal { standing: &[], room, ranks, wants };
             prop_assert_eq!(deal.add(most), added);
             prop_assert_eq!(deal.wants, expected);
         }

@@ -1,9 +1,11 @@
 //! Deals the targets of all buckets to their groups, within the limits that groups of several
 //! buckets share.
 
-use embedder::{BucketId, Catalog, Group};
+use std::cmp::Reverse;
 
-use crate::balance::{balance, rooms};
+use embedder::{BucketId, Catalog};
+
+use crate::balance::{Rank, balance, rooms};
 use crate::reason::Reason;
 use crate::standing::{SharedLimit, Standing};
 use crate::want::Want;
@@ -19,19 +21,27 @@ pub(crate) fn deal(
     standing: &Standing,
     catalog: &Catalog,
 ) -> Vec<(Vec<u64>, Option<Reason>)> {
+    let buckets = catalog.buckets().iter().enumerate();
+    let ranks = buckets.map(|(id, bucket)| {
+        let groups = bucket.groups.iter().enumerate();
+        groups.map(|(at, group)| (group.weight, standing.is_prepaid(id, at))).collect()
+    });
+    let ranks: Vec<Vec<Rank>> = ranks.collect();
+    let shared = standing.shared.iter();
     let mut shared: Vec<Shared> =
-        standing.shared.iter().map(|limit| Shared::new(limit, targets, standing)).collect();
+        shared.map(|limit| Shared::new(limit, targets, &ranks, standing)).collect();
     let mut dealt = Vec::with_capacity(wants.len());
     for (want, &target) in wants.iter().zip(targets) {
         let have = &standing.buckets[want.bucket];
         let groups = &catalog.buckets()[want.bucket].groups;
         let mut rooms = rooms(groups, have);
+        let ranks = &ranks[want.bucket];
         for shared in &shared {
-            shared.lower(&mut rooms, groups, (want.bucket, target), standing);
+            shared.lower(&mut rooms, ranks, (want.bucket, target), standing);
         }
-        let (groups, held) = balance(target, want, rooms, groups, have);
+        let (groups, held) = balance(target, want, rooms, ranks.clone(), have);
         for shared in &mut shared {
-            shared.take(want.bucket, &groups, target, standing);
+            shared.take(want.bucket, &groups, (target, ranks), standing);
         }
         dealt.push((groups, held));
     }
@@ -46,10 +56,15 @@ struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    fn new(limit: &'a SharedLimit, targets: &[u64], standing: &Standing) -> Self {
+    fn new(
+        limit: &'a SharedLimit,
+        targets: &[u64],
+        ranks: &[Vec<Rank>],
+        standing: &Standing,
+    ) -> Self {
         let mut left = limit.left.clone();
         for (bucket, &target) in targets.iter().enumerate() {
-            for (at, nodes) in kept(bucket, target, standing) {
+            for (at, nodes) in kept(bucket, target, &ranks[bucket], standing) {
                 if let Some(each) = limit.groups.get(&(bucket, at)) {
                     lessen(&mut left, each, nodes);
                 }
@@ -60,18 +75,18 @@ impl<'a> Shared<'a> {
 
     /// Lowers the rooms of the groups of a bucket, so that all of them together stay within what is
     /// left. Groups that have no standing placeholders for it share the rest, one node at a time,
-    /// those of the largest weight first.
+    /// those of the largest rank first.
     fn lower(
         &self,
         rooms: &mut [u64],
-        groups: &[Group],
+        ranks: &[Rank],
         (bucket, target): (BucketId, u64),
         standing: &Standing,
     ) {
         let each = |at: usize| self.limit.groups.get(&(bucket, at));
         let mut left = self.left.clone();
         let mut lowered = rooms.to_vec();
-        for (at, nodes) in kept(bucket, target, standing) {
+        for (at, nodes) in kept(bucket, target, ranks, standing) {
             if each(at).is_some() {
                 lowered[at] = rooms[at].min(nodes);
             }
@@ -81,8 +96,8 @@ impl<'a> Shared<'a> {
         let mut open: Vec<(usize, &Vec<u64>)> = members.collect();
         open.retain(|&(at, _)| lowered[at] < most(at));
         while !open.is_empty() {
-            let weight = open.iter().map(|&(at, _)| groups[at].weight).max();
-            let is_next = |at: usize| Some(groups[at].weight) == weight;
+            let rank = open.iter().map(|&(at, _)| ranks[at]).max();
+            let is_next = |at: usize| Some(ranks[at]) == rank;
             let next = || open.iter().filter(|(at, _)| is_next(*at));
             // As many nodes at once as all of these groups can take.
             let room = next().map(|&(at, _)| most(at) - lowered[at]).min().unwrap_or(0);
@@ -106,8 +121,14 @@ impl<'a> Shared<'a> {
 
     /// Takes what the groups of a bucket received, in place of what their standing placeholders
     /// kept.
-    fn take(&mut self, bucket: BucketId, dealt: &[u64], target: u64, standing: &Standing) {
-        for (at, kept) in kept(bucket, target, standing) {
+    fn take(
+        &mut self,
+        bucket: BucketId,
+        dealt: &[u64],
+        (target, ranks): (u64, &[Rank]),
+        standing: &Standing,
+    ) {
+        for (at, kept) in kept(bucket, target, ranks, standing) {
             let Some(each) = self.limit.groups.get(&(bucket, at)) else { continue };
             for (left, each) in self.left.iter_mut().zip(each) {
                 *left = left
@@ -124,16 +145,17 @@ fn lessen(left: &mut [u64], each: &[u64], nodes: u64) {
     }
 }
 
-/// The standing placeholders of each group of a bucket, as far as the target keeps them.
-fn kept(
-    bucket: BucketId,
-    target: u64,
-    standing: &Standing,
-) -> impl Iterator<Item = (usize, u64)> + '_ {
+/// The standing placeholders of each group of a bucket, as far as the target keeps them: those of
+/// the groups of the largest rank first.
+fn kept(bucket: BucketId, target: u64, ranks: &[Rank], standing: &Standing) -> Vec<(usize, u64)> {
+    let groups = &standing.buckets[bucket];
+    let mut order: Vec<usize> = (0..groups.len()).collect();
+    order.sort_by_key(|&at| Reverse(ranks[at]));
     let mut more = target;
-    standing.buckets[bucket].iter().enumerate().map(move |(at, group)| {
-        let kept = group.placeholders.min(more);
+    let kept = order.into_iter().map(|at| {
+        let kept = groups[at].placeholders.min(more);
         more -= kept;
         (at, kept)
-    })
+    });
+    kept.collect()
 }

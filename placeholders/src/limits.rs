@@ -11,7 +11,7 @@ use crate::spend::{Candidate, spend, worth};
 use crate::standing::Standing;
 use crate::want::{Step, Want};
 
-/// Lowers the targets to the limits. Each limit that lowers a target adds its step.
+/// Lowers the targets to the limits on their number. Each limit that lowers a target adds its step.
 pub(crate) fn limit(
     targets: &mut [u64],
     wants: &[Want],
@@ -20,11 +20,8 @@ pub(crate) fn limit(
     policy: &Policy,
     why: &mut [Vec<Step>],
 ) {
-    let Limits { total, buckets, dollars_per_hour, outer } = &policy.limits;
-    let OuterLimits { operator, yielding, unpriced, rollout_percent, adds_none } = outer;
-    let spend_cap = dollars_per_hour.and_then(MicroDollars::from_dollars);
-    let priced = spend_cap.is_some() || operator.hourly.is_some();
-    let free = standing.prepaid(targets);
+    let Limits { total, buckets, outer, .. } = &policy.limits;
+    let OuterLimits { operator, yielding, rollout_percent, adds_none, .. } = outer;
     for (want, target) in wants.iter().zip(targets.iter_mut()) {
         let mut cap = |most: Option<u64>, reason: Reason| {
             if let Some(most) = most.filter(|most| most < target) {
@@ -37,8 +34,6 @@ pub(crate) fn limit(
         // No bucket may have more than all buckets together. So an absurd target costs no time in
         // the steps that weigh placeholders one by one.
         cap(operator.placeholders, Reason::OperatorLimit);
-        let unknown = priced && unpriced.contains(&want.bucket);
-        cap(unknown.then_some(free[want.bucket]), Reason::PriceUnknown);
         // Standing placeholders of one bucket are not exchanged for new ones of another.
         let stands = standing.placeholders(want.bucket);
         let yields = yielding.iter().any(|yielding| yielding.buckets.contains(&want.bucket));
@@ -89,11 +84,33 @@ pub(crate) fn limit(
         }
         settle(targets, &kept, reason, why);
     }
+}
+
+/// Lowers the targets to the limits in dollars, as [`limit`] does. Of each bucket, so many
+/// placeholders as in `free` cost nothing.
+pub(crate) fn limit_dollars(
+    targets: &mut [u64],
+    wants: &[Want],
+    (standing, free): (&Standing, &[u64]),
+    catalog: &Catalog,
+    policy: &Policy,
+    why: &mut [Vec<Step>],
+) {
+    let OuterLimits { operator, unpriced, .. } = &policy.limits.outer;
+    let spend_cap = policy.limits.dollars_per_hour.and_then(MicroDollars::from_dollars);
+    if spend_cap.is_some() || operator.hourly.is_some() {
+        let mut kept = targets.to_vec();
+        for &id in unpriced {
+            if let Some(kept) = kept.get_mut(id) {
+                *kept = free[id].min(*kept);
+            }
+        }
+        settle(targets, &kept, Reason::PriceUnknown, why);
+    }
     for (cap, reason) in [(spend_cap, Reason::SpendCap), (operator.hourly, Reason::OperatorLimit)] {
         if let Some(cap) = cap {
             let cap = MicroDollars(cap.0.saturating_sub(standing.stranded_hourly(catalog).0));
-            let free = standing.prepaid(targets);
-            let kept = spend(offers(targets, wants, catalog, &free), cap, targets.len());
+            let kept = spend(offers(targets, wants, catalog, free), cap, targets.len());
             settle(targets, &kept, reason, why);
         }
     }

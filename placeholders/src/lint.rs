@@ -108,10 +108,10 @@ pub fn exceeded(
         sum => sum.saturating_add(standing.stranded(among)),
     };
     let all: Vec<BucketId> = (0..plan.buckets.len()).collect();
-    let targets: Vec<u64> = all.iter().map(|&id| target(id)).collect();
-    let free = standing.prepaid(&targets);
+    let of_groups = |bucket: &BucketPlan| bucket.groups.iter().map(|group| group.want).collect();
+    let free = standing.prepaid(&plan.buckets.iter().map(of_groups).collect::<Vec<_>>());
     let hourly = all.iter().fold(MicroDollars(0), |sum, &id| {
-        let paid = targets[id] - free[id];
+        let paid = target(id).saturating_sub(free[id]);
         MicroDollars(sum.0.saturating_add(catalog.buckets()[id].hourly.times(paid).0))
     });
     let hourly = match hourly.0 {

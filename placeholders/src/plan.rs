@@ -2,7 +2,6 @@
 //! number.
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 use chrono::{DateTime, Utc};
@@ -10,7 +9,7 @@ use embedder::{BucketId, Catalog};
 
 use crate::balance::{rooms, split_nodes};
 use crate::deal::deal;
-use crate::limits::limit;
+use crate::limits::{limit, limit_dollars};
 use crate::policy::Policy;
 use crate::reason::Reason;
 use crate::standing::{Prepaid, Standing};
@@ -74,10 +73,10 @@ impl Plan {
 /// Plans placeholders for `wants`, which has one element per bucket of the catalog, in its order.
 ///
 /// Each target starts as the larger of the announced demand and the quantile of the forecast. Gangs
-/// that fit into no group are not part of it. Instances that are paid anyway are held in addition,
-/// as far as no pod and no other placeholder needs them. A rollout lets a part of it stand. The stabilisers
-/// limit how far it moves, and the groups how much of it there is room for. Then the limits and the
-/// spend cap lower it, and the groups receive it. The result is the plan and the state of the
+/// that fit into no group are not part of it. A rollout lets a part of it stand. The stabilisers
+/// limit how far it moves, and the groups how much of it there is room for. Instances that are paid
+/// anyway are held in addition, as far as no pod and no other placeholder needs them. Then the limits
+/// and the spend cap lower the sum, and the groups receive it. The result is the plan and the state of the
 /// stabilisers for the next call.
 pub fn plan(
     wants: &[Want],
@@ -90,34 +89,70 @@ pub fn plan(
     let mut steady = steady.clone();
     let mut why: Vec<Vec<Step>> = wants.iter().map(|want| vec![first_step(want)]).collect();
     let wants = &*placeable(wants, standing, catalog, &mut why);
-    let held = beside_prepaid(wants, standing, catalog, &mut why);
+    // What stands of the prepaid instances is decided apart, so that no rate or window keeps it.
+    let stood = standing.prepaid(&standing.by_group());
     let mut targets: Vec<u64> = wants
         .iter()
-        .zip(held)
         .zip(&mut why)
-        .map(|((want, held), why)| {
-            let wanted = rolled_out(held, policy, why);
-            let stands = standing.placeholders(want.bucket);
-            steady.settle(want.bucket, wanted, stands, &policy.behavior, now, why)
+        .map(|(want, why)| {
+            let wanted = want.headroom.max(want.announced);
+            let part = rolled_out(wanted, policy);
+            if part < wanted {
+                why.push(Step { reason: Reason::Rollout, target: part });
+            }
+            let stands = standing.placeholders(want.bucket) - stood[want.bucket];
+            steady.settle(want.bucket, part, stands, &policy.behavior, now, why)
         })
         .collect();
     // What no group has room for must not use up the limits, which other buckets need.
     let dealt = deal(&targets, wants, standing, catalog);
-    for ((target, (dealt, held)), why) in targets.iter_mut().zip(dealt).zip(&mut why) {
-        let room = sum(&dealt);
-        if let Some(reason) = held.filter(|reason| *reason == Reason::GroupsFull) {
+    for ((target, (dealt, held)), why) in targets.iter_mut().zip(&dealt).zip(&mut why) {
+        let room = sum(dealt);
+        if held.is_some_and(|reason| reason == Reason::GroupsFull) {
             *target = room;
-            why.push(Step { reason, target: room });
+            why.push(Step { reason: Reason::GroupsFull, target: room });
         }
     }
-    limit(&mut targets, wants, standing, catalog, policy, &mut why);
-    let dealt = deal(&targets, wants, standing, catalog);
+    let dealt = dealt.into_iter().map(|(groups, _)| groups).collect();
+    let extra = beside_prepaid(dealt, &vec![u64::MAX; wants.len()], standing, catalog).1;
+    let mut all = targets.clone();
+    for ((all, extra), why) in all.iter_mut().zip(extra).zip(&mut why) {
+        let extra = rolled_out(extra, policy);
+        if extra > 0 {
+            *all += extra;
+            why.push(Step { reason: Reason::Prepaid, target: *all });
+        }
+    }
+    limit(&mut all, wants, standing, catalog, policy, &mut why);
+    // A limit on the number leaves out first what is held only because it is paid.
+    let extra: Vec<u64> =
+        all.iter().zip(&targets).map(|(all, want)| all.saturating_sub(*want)).collect();
+    let wanted = |all: &[u64]| -> Vec<u64> {
+        all.iter().zip(&extra).map(|(all, extra)| all.saturating_sub(*extra)).collect()
+    };
+    // Fewer placeholders are dealt otherwise, of which fewer may be prepaid.
+    let dealt = loop {
+        let dealt = deal(&wanted(&all), wants, standing, catalog);
+        let groups: Vec<Vec<u64>> = dealt.iter().map(|(groups, _)| groups.clone()).collect();
+        let (groups, _) = beside_prepaid(groups, &extra, standing, catalog);
+        let (before, free) = (all.clone(), standing.prepaid(&groups));
+        limit_dollars(&mut all, wants, (standing, &free), catalog, policy, &mut why);
+        if all == before {
+            break dealt;
+        }
+    };
+    let held: Vec<Option<Reason>> = dealt.iter().map(|(_, held)| *held).collect();
+    let dealt = dealt.into_iter().map(|(groups, _)| groups).collect();
+    let (groups, more) = beside_prepaid(dealt, &extra, standing, catalog);
+    let dealt = groups.into_iter().zip(held);
     let mut buckets = Vec::with_capacity(wants.len());
     for ((want, (dealt, held)), mut why) in wants.iter().zip(dealt).zip(why) {
         let have = &standing.buckets[want.bucket];
         let target = sum(&dealt);
-        why.extend(held.map(|reason| Step { reason, target }));
-        steady.remember(want.bucket, target, now);
+        let last = why.last().map_or(Reason::Prepaid, |step| step.reason);
+        let fewer = why.last().is_some_and(|step| step.target != target).then_some(last);
+        why.extend(held.or(fewer).map(|reason| Step { reason, target }));
+        steady.remember(want.bucket, target - more[want.bucket], now);
         let pairs = have.iter().zip(dealt);
         let groups =
             pairs.map(|(have, want)| GroupPlan { have: have.placeholders, want }).collect();
@@ -155,44 +190,46 @@ fn placeable<'a>(
     placeable
 }
 
-/// The wanted placeholders, with those whose instances are paid anyway and left. These go to the
-/// buckets that hold the most of them, as far as the groups have room. Adds a step where that raises
-/// the target.
+/// Adds placeholders whose instances are paid anyway to what each group received, as far as they
+/// are left and the groups have room: in each bucket no more than `most`. Returns the groups, and by
+/// bucket what was added.
 fn beside_prepaid(
-    wants: &[Want],
+    mut groups: Vec<Vec<u64>>,
+    most: &[u64],
     standing: &Standing,
     catalog: &Catalog,
-    why: &mut [Vec<Step>],
-) -> Vec<u64> {
-    let mut held: Vec<u64> = wants.iter().map(|want| want.headroom.max(want.announced)).collect();
-    for Prepaid { left, buckets } in &standing.prepaid {
-        let used = buckets.iter().fold(0, |sum: u64, &id| sum.saturating_add(held[id]));
+) -> (Vec<Vec<u64>>, Vec<u64>) {
+    let mut added = vec![0; groups.len()];
+    let dealt = |groups: &[Vec<u64>], &(bucket, at): &(BucketId, usize)| groups[bucket][at];
+    for Prepaid { left, groups: paid } in &standing.prepaid {
+        let used = paid.iter().fold(0, |sum: u64, at| sum.saturating_add(dealt(&groups, at)));
         let mut left = left.saturating_sub(used);
-        let mut order = buckets.clone();
-        order.sort_by_key(|&id| Reverse(standing.placeholders(id).saturating_sub(held[id])));
-        for id in order {
-            let room = sum(&rooms(&catalog.buckets()[id].groups, &standing.buckets[id]));
-            let more = left.min(room.saturating_sub(held[id]));
-            if more > 0 {
-                held[id] += more;
-                left -= more;
-                why[id].push(Step { reason: Reason::Prepaid, target: held[id] });
-            }
+        // At first those that stand, which stay.
+        let places =
+            [true, false].into_iter().flat_map(|stands| paid.iter().map(move |at| (at, stands)));
+        for (&(bucket, at), stands) in places {
+            let rooms = rooms(&catalog.buckets()[bucket].groups, &standing.buckets[bucket]);
+            let most_here =
+                if stands { standing.buckets[bucket][at].placeholders } else { u64::MAX };
+            let room = rooms[at].min(most_here).saturating_sub(groups[bucket][at]);
+            let shared = standing.shared.iter().map(|limit| limit.spare((bucket, at), &groups));
+            let room = shared.fold(room, u64::min);
+            let more = left.min(room).min(most[bucket] - added[bucket]);
+            groups[bucket][at] += more;
+            added[bucket] += more;
+            left -= more;
         }
     }
-    held
+    (groups, added)
 }
 
 /// The part of a target that a rollout lets stand, rounded up, because most targets are so small
-/// that a part of them would be rounded to none. Adds a step where that lowers the target.
-fn rolled_out(target: u64, policy: &Policy, why: &mut Vec<Step>) -> u64 {
+/// that a part of them would be rounded to none.
+fn rolled_out(target: u64, policy: &Policy) -> u64 {
     let percent = policy.limits.outer.rollout_percent.map_or(100, u64::from);
     let part = (target / 100)
         .saturating_mul(percent)
         .saturating_add((target % 100 * percent).div_ceil(100));
-    if part < target {
-        why.push(Step { reason: Reason::Rollout, target: part });
-    }
     part.min(target)
 }
 

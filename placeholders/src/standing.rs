@@ -1,6 +1,6 @@
 //! The standing placeholders: those on nodes, and those that are pending without a gate.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use embedder::{BucketId, Catalog, MicroDollars};
 
@@ -11,17 +11,17 @@ pub struct Standing {
     pub buckets: Vec<Vec<GroupStanding>>,
     /// The limits that several groups share.
     pub shared: Vec<SharedLimit>,
-    /// The instances that are paid whether they run or not.
+    /// The instances that are paid whether they run or not. A group is in at most one of these.
     pub prepaid: Vec<Prepaid>,
 }
 
 /// Instances that are paid whether they run or not, such as reserved ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prepaid {
-    /// The number of those that no pod needs. So many placeholders cost nothing extra.
+    /// The number of those that no pod needs. So many placeholders of the groups cost nothing extra.
     pub left: u64,
-    /// The buckets whose instances they are, ascending.
-    pub buckets: Vec<BucketId>,
+    /// The groups whose instances they are, by bucket and group.
+    pub groups: BTreeSet<(BucketId, usize)>,
 }
 
 impl Standing {
@@ -40,14 +40,15 @@ impl Standing {
         groups.fold(0, |sum: u64, group| sum.saturating_add(group.stranded))
     }
 
-    /// Returns, by bucket, how many of these placeholders cost nothing extra, because their
-    /// instances are paid anyway. The first bucket comes first.
-    pub fn prepaid(&self, placeholders: &[u64]) -> Vec<u64> {
-        let mut free = vec![0; placeholders.len()];
-        for Prepaid { left, buckets } in &self.prepaid {
+    /// Returns, by bucket, how many placeholders cost nothing extra, because their instances are
+    /// paid anyway. `placeholders` are those of each bucket and group.
+    pub fn prepaid(&self, placeholders: &[Vec<u64>]) -> Vec<u64> {
+        let mut free: Vec<Vec<u64>> = placeholders.iter().map(|of| vec![0; of.len()]).collect();
+        for Prepaid { left, groups } in &self.prepaid {
             let mut left = *left;
-            for &id in buckets {
-                let (Some(free), Some(all)) = (free.get_mut(id), placeholders.get(id)) else {
+            for &(bucket, at) in groups {
+                let all = placeholders.get(bucket).and_then(|of| of.get(at)).copied().unwrap_or(0);
+                let Some(free) = free.get_mut(bucket).and_then(|of| of.get_mut(at)) else {
                     continue;
                 };
                 let more = left.min(all - *free);
@@ -55,7 +56,19 @@ impl Standing {
                 left -= more;
             }
         }
-        free
+        free.iter().map(|of| of.iter().fold(0, |sum: u64, &n| sum.saturating_add(n))).collect()
+    }
+
+    /// Whether instances of a group are paid anyway and left.
+    pub(crate) fn is_prepaid(&self, bucket: BucketId, at: usize) -> bool {
+        self.prepaid.iter().any(|of| of.left > 0 && of.groups.contains(&(bucket, at)))
+    }
+
+    /// The placeholders of each bucket and group.
+    pub(crate) fn by_group(&self) -> Vec<Vec<u64>> {
+        let of_bucket =
+            |groups: &Vec<GroupStanding>| groups.iter().map(|group| group.placeholders).collect();
+        self.buckets.iter().map(of_bucket).collect()
     }
 
     /// Returns what the stranded placeholders cost per hour.
@@ -75,6 +88,21 @@ pub struct SharedLimit {
     pub left: Vec<u64>,
     /// The groups, by bucket and group, with the amounts of one node in the order of `left`.
     pub groups: BTreeMap<(BucketId, usize), Vec<u64>>,
+}
+
+impl SharedLimit {
+    /// How many further nodes of a group are within the limit, beside these of all groups.
+    pub(crate) fn spare(&self, group: (BucketId, usize), nodes: &[Vec<u64>]) -> u64 {
+        let Some(each) = self.groups.get(&group) else { return u64::MAX };
+        let spare = self.left.iter().zip(each).enumerate().filter(|(_, (_, each))| **each > 0);
+        let spare = spare.map(|(of, (left, each))| {
+            let used = self.groups.iter().fold(0, |sum: u64, (&(bucket, at), each)| {
+                sum.saturating_add(each[of].saturating_mul(nodes[bucket][at]))
+            });
+            left.saturating_sub(used) / each
+        });
+        spare.min().unwrap_or(u64::MAX)
+    }
 }
 
 /// The state of one group.

@@ -135,6 +135,8 @@ fn the_group_with_the_largest_weight_is_filled_first() {
     // Of a shared limit, too, the heavy group takes its part first.
     check_weighted(want(0, 9), standing(0, 0, 0), 4, [0, 4]);
     check_weighted(want(0, 9), standing(0, 0, 0), 8, [2, 6]);
+    // A limit that fell keeps the heavy group.
+    check_weighted(want(0, 2), standing(2, 2, 0), 2, [0, 2]);
     let gang = |size| Want { announced: size, gangs: vec![size], ..want(0, 0) };
     check_weighted(gang(5), standing(0, 0, 0), 100, [0, 5]);
 }
@@ -302,11 +304,12 @@ fn the_spend_cap_keeps_the_placeholders_worth_most_per_dollar() {
 fn check_prepaid(
     wanted: (u64, u64),
     standing: Standing,
-    prepaid: &[(u64, &[usize])],
+    prepaid: &[(u64, &[(usize, usize)])],
     policy: &Policy,
     expected: [u64; 2],
 ) {
-    let prepaid = prepaid.iter().map(|&(left, of)| Prepaid { left, buckets: of.to_vec() });
+    let prepaid =
+        prepaid.iter().map(|&(left, of)| Prepaid { left, groups: of.iter().copied().collect() });
     let standing = Standing { prepaid: prepaid.collect(), ..standing };
     let wants = wants(wanted.0, wanted.1);
     let (plan, _) = plan(&wants, &standing, &catalog(), policy, &Steady::default(), at(0));
@@ -317,28 +320,76 @@ fn check_prepaid(
 #[test]
 fn instances_that_are_paid_anyway_are_held_and_cost_nothing() {
     let policy = Policy::default();
-    check_prepaid((0, 0), standing(0, 0, 0), &[(3, &[0])], &policy, [3, 0]);
-    check_prepaid((5, 0), standing(0, 0, 0), &[(3, &[0])], &policy, [5, 0]);
-    check_prepaid((0, 1), standing(0, 0, 0), &[(3, &[0, 1])], &policy, [2, 1]);
-    check_prepaid((0, 1), standing(0, 0, 3), &[(3, &[0, 1])], &policy, [0, 3]);
+    check_prepaid((0, 0), standing(0, 0, 0), &[(3, &SMALL)], &policy, [3, 0]);
+    check_prepaid((5, 0), standing(0, 0, 0), &[(3, &SMALL)], &policy, [5, 0]);
+    check_prepaid((0, 1), standing(0, 0, 0), &[(3, &BOTH)], &policy, [2, 1]);
+    check_prepaid((0, 1), standing(0, 0, 3), &[(3, &BOTH)], &policy, [0, 3]);
     // The groups of the small bucket have room for twelve.
-    check_prepaid((0, 0), standing(0, 0, 0), &[(14, &[0, 1])], &policy, [12, 2]);
+    check_prepaid((0, 0), standing(0, 0, 0), &[(14, &BOTH)], &policy, [12, 2]);
     // Under a cap in dollars, only the others count: four dollars for one large instance.
-    check_prepaid((2, 2), standing(0, 0, 0), &[(1, &[1])], &capped_at(Some(6.0)), [2, 2]);
+    check_prepaid((2, 2), standing(0, 0, 0), &[(1, &LARGE)], &capped_at(Some(6.0)), [2, 2]);
     check_prepaid((2, 2), standing(0, 0, 0), &[], &capped_at(Some(6.0)), [2, 1]);
-    check_prepaid((0, 0), standing(0, 0, 0), &[(9, &[1])], &capped_at(Some(0.0)), [0, 9]);
+    check_prepaid((0, 0), standing(0, 0, 0), &[(9, &LARGE)], &capped_at(Some(0.0)), [0, 9]);
     // A limit in placeholders keeps what is needed, whatever it costs.
     let limits = Limits { total: Some(2), ..Limits::default() };
     let limited = Policy { limits, ..Policy::default() };
-    check_prepaid((2, 0), standing(0, 0, 0), &[(5, &[1])], &limited, [2, 0]);
-    check_prepaid((0, 0), standing(0, 0, 0), &[(5, &[1])], &limited, [0, 2]);
+    check_prepaid((2, 0), standing(0, 0, 0), &[(5, &LARGE)], &limited, [2, 0]);
+    check_prepaid((0, 0), standing(0, 0, 0), &[(5, &LARGE)], &limited, [0, 2]);
     let rollout = outer(OuterLimits { rollout_percent: Some(50), ..OuterLimits::default() });
-    check_prepaid((0, 0), standing(0, 0, 0), &[(4, &[0])], &rollout, [2, 0]);
+    check_prepaid((0, 0), standing(0, 0, 0), &[(4, &SMALL)], &rollout, [2, 0]);
     // Without a price, only those are held that are paid anyway.
     let unpriced = OuterLimits { unpriced: [0].into(), ..OuterLimits::default() };
     let limits = Limits { outer: unpriced, ..capped_at(Some(9.0)).limits };
     let unpriced = Policy { limits, ..Policy::default() };
-    check_prepaid((4, 0), standing(0, 0, 0), &[(3, &[0])], &unpriced, [3, 0]);
+    check_prepaid((4, 0), standing(0, 0, 0), &[(3, &SMALL)], &unpriced, [3, 0]);
+}
+
+/// The groups of the small bucket, of the large one, and of both.
+const SMALL: [(usize, usize); 2] = [(0, 0), (0, 1)];
+const LARGE: [(usize, usize); 1] = [(1, 0)];
+const BOTH: [(usize, usize); 3] = [(0, 0), (0, 1), (1, 0)];
+
+/// Checks the placeholders of groups a and b, if three instances of b are paid anyway.
+#[track_caller]
+fn check_prepaid_group(headroom: u64, standing: Standing, policy: &Policy, expected: [u64; 2]) {
+    let prepaid = vec![Prepaid { left: 3, groups: [(0, 1)].into() }];
+    let standing = Standing { prepaid, ..standing };
+    let (plan, _) =
+        plan(&wants(headroom, 0), &standing, &catalog(), policy, &Steady::default(), at(0));
+    let groups: Vec<u64> = plan.buckets[0].groups.iter().map(|group| group.want).collect();
+    assert_eq!(groups, expected);
+}
+
+#[test]
+fn only_the_groups_whose_instances_are_paid_hold_them() {
+    let policy = Policy::default();
+    check_prepaid_group(0, standing(0, 0, 0), &policy, [0, 3]);
+    check_prepaid_group(2, standing(0, 0, 0), &policy, [0, 3]);
+    check_prepaid_group(2, standing(2, 0, 0), &policy, [2, 3]);
+    // Placeholders that stand elsewhere are no prepaid ones.
+    check_prepaid_group(0, standing(2, 0, 0), &policy, [0, 3]);
+    check_prepaid_group(2, standing(2, 0, 0), &capped_at(Some(0.0)), [0, 3]);
+    check_prepaid_group(2, standing(2, 0, 0), &capped_at(Some(1.0)), [1, 3]);
+    // While the group backs off, no other group is filled in its place.
+    let mut closed = standing(0, 1, 0);
+    closed.buckets[0][1].backoff = true;
+    check_prepaid_group(0, closed, &policy, [0, 1]);
+    // A shared limit that leaves no node leaves no prepaid one.
+    let shared = vec![SharedLimit { left: vec![1], groups: [((0, 1), vec![1])].into() }];
+    check_prepaid_group(0, Standing { shared, ..standing(0, 0, 0) }, &policy, [0, 1]);
+    // No window keeps what a pod has taken.
+    let behavior = Behavior { scale_down: rules(600, 0.5, Some((1, 60))), ..Behavior::default() };
+    let slowly = Policy { behavior, ..Policy::default() };
+    check_prepaid_group(0, standing(0, 3, 0), &slowly, [0, 3]);
+    let prepaid = vec![Prepaid { left: 3, groups: [(0, 1)].into() }];
+    let before = Standing { prepaid, ..standing(0, 0, 0) };
+    let of = |standing: &Standing, steady: &Steady, seconds| {
+        plan(&wants(0, 0), standing, &catalog(), &slowly, steady, at(seconds))
+    };
+    let (first, steady) = of(&before, &Steady::default(), 0);
+    let mut after = applied(&first, &before);
+    after.prepaid[0].left = 1;
+    assert_eq!(of(&after, &steady, 10).0.buckets[0].target, 1);
 }
 
 #[test]
@@ -764,10 +815,16 @@ fn any_standing() -> impl Strategy<Value = Standing> {
             },
         )
     };
-    let buckets = [vec![0], vec![1], vec![0, 1]];
-    let prepaid = (0..8_u64, prop::sample::select(buckets.to_vec()))
-        .prop_map(|(left, buckets)| Prepaid { left, buckets });
-    let prepaid = prop::collection::vec(prepaid, 0..3);
+    // Each group is in at most one of two sets of prepaid instances.
+    let owner = || 0..3_usize;
+    let prepaid =
+        (owner(), owner(), owner(), 0..8_u64, 0..8_u64).prop_map(|(a, b, c, one, two)| {
+            let of = |owner: usize| {
+                let owners = [((0, 0), a), ((0, 1), b), ((1, 0), c)];
+                owners.into_iter().filter(|(_, by)| *by == owner).map(|(group, _)| group).collect()
+            };
+            vec![Prepaid { left: one, groups: of(1) }, Prepaid { left: two, groups: of(2) }]
+        });
     (group(), group(), group(), prepaid).prop_map(|(a, b, c, prepaid)| Standing {
         buckets: vec![vec![a, b], vec![c]],
         prepaid,
@@ -816,8 +873,15 @@ proptest! {
             policy.behavior.scale_down.policies.clear();
         }
         let (first, steady) = plan(&wants, &standing, &catalog(), &policy, &Steady::default(), at(0));
-        let (second, _) = plan(&wants, &applied(&first, &standing), &catalog(), &policy, &steady, at(0));
-        prop_assert!(second.is_empty(), "{}", second.describe(&catalog()));
+        let standing = applied(&first, &standing);
+        let (second, steady) = plan(&wants, &standing, &catalog(), &policy, &steady, at(0));
+        if standing.prepaid.iter().all(|prepaid| prepaid.left == 0) {
+            prop_assert!(second.is_empty(), "{}", second.describe(&catalog()));
+        }
+        // Others are removed once the prepaid ones stand.
+        let (third, _) =
+            plan(&wants, &applied(&second, &standing), &catalog(), &policy, &steady, at(0));
+        prop_assert!(third.is_empty(), "{}", third.describe(&catalog()));
     }
 
     #[test]
@@ -827,8 +891,8 @@ proptest! {
         let catalog = catalog();
         let (plan, _) = plan(&wants, &standing, &catalog, &policy, &Steady::default(), at(0));
         let total: u64 = plan.buckets.iter().map(|bucket| bucket.target).sum();
-        let targets: Vec<u64> = plan.buckets.iter().map(|bucket| bucket.target).collect();
-        let paid = targets.iter().zip(standing.prepaid(&targets)).map(|(target, free)| target - free);
+        let groups: Vec<Vec<u64>> = plan.buckets.iter().map(|bucket| bucket.groups.iter().map(|group| group.want).collect()).collect();
+        let paid = plan.buckets.iter().zip(standing.prepaid(&groups)).map(|(bucket, free)| bucket.target - free);
         let dollars: f64 =
             catalog.buckets().iter().zip(paid).map(|(bucket, paid)| bucket.hourly.times(paid).dollars()).sum();
         prop_assert!(policy.limits.total.is_none_or(|most| total <= most));

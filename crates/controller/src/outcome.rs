@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::span::Span;
 use chrono::{DateTime, TimeDelta, Utc};
 use control::{Observed, Turn};
-use embedder::{Bucket, MicroDollars, Shape, Unfit};
+use embedder::{MicroDollars, Shape, Unfit};
 use history::{EndedLaunch, LaunchEnd, UsedLaunch};
 use placeholders::Objective;
 
@@ -234,25 +234,50 @@ impl Outcome {
         )
     }
 
+    /// The placeholders of each bucket and group: those of the plan, or those that stand if they
+    /// are more.
+    fn held_by_group(&self) -> Vec<Vec<u64>> {
+        let planned = |bucket: usize, at: usize| {
+            let groups = &self.turn()?.plan.buckets.get(bucket)?.groups;
+            groups.get(at).map(|group| group.want)
+        };
+        let buckets = self.observation.observed.standing.buckets.iter().enumerate();
+        let held = buckets.map(|(bucket, groups)| {
+            let groups = groups.iter().enumerate();
+            let most =
+                groups.map(|(at, group)| planned(bucket, at).unwrap_or(0).max(group.placeholders));
+            most.collect()
+        });
+        held.collect()
+    }
+
+    /// Adds the placeholders of groups of one instance type to their number by type.
+    pub fn note_types_held(&self, types: &mut BTreeMap<String, u64>) {
+        let Some(offers) = &self.offers else { return };
+        for (groups, held) in offers.groups.iter().zip(self.held_by_group()) {
+            for (offer, held) in groups.iter().zip(held) {
+                if let (Some(name), 1) = (offer.instance_types.first(), offer.instance_types.len())
+                {
+                    *types.entry(name.clone()).or_default() += held;
+                }
+            }
+        }
+    }
+
     /// The number and the hourly cost of the placeholders that the policy holds: in each bucket
     /// those of its plan, or those that stand if they are more, and those that it keeps. The cost
     /// has only those of groups that still exist.
     pub fn placeholders_held(&self) -> (u64, MicroDollars) {
         let buckets = self.offers.iter().flat_map(|offers| offers.catalog.buckets()).enumerate();
         let standing = &self.observation.observed.standing;
-        let held = |id: usize| {
-            let planned = self.turn().and_then(|turn| turn.plan.buckets.get(id));
-            let planned = planned.map_or(0, |bucket| bucket.target);
-            planned.max(standing.placeholders(id))
-        };
-        let buckets: Vec<(usize, &Bucket)> = buckets.collect();
-        let held: Vec<u64> = buckets.iter().map(|(id, _)| held(*id)).collect();
+        let held = self.held_by_group();
         let free = standing.prepaid(&held);
         let (mut placeholders, mut hourly) = (0_u64, self.kept.hourly.0);
         for (id, bucket) in buckets {
+            let held = held.get(id).map_or(0, |groups| groups.iter().sum::<u64>());
             let stranded = standing.stranded(&[id]);
-            let paid = (held[id] - free[id]).saturating_add(stranded);
-            placeholders = placeholders.saturating_add(held[id]).saturating_add(stranded);
+            let paid = (held - free.get(id).copied().unwrap_or(0)).saturating_add(stranded);
+            placeholders = placeholders.saturating_add(held).saturating_add(stranded);
             hourly = hourly.saturating_add(bucket.hourly.times(paid).0);
         }
         (placeholders.max(self.stands), MicroDollars(hourly))

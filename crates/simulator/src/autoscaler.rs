@@ -6,7 +6,9 @@
 //! The event loop (`world.rs`) removes unneeded nodes, and uses [`Autoscaler::last_scale_up`] to
 //! delay removals after a scale-up.
 
-use embedder::{BucketId, BucketSet, Order, Packing, PodRequest, Room, pack_within};
+use std::cmp::Reverse;
+
+use embedder::{BucketId, BucketSet, Group, Order, Packing, PodRequest, Room, pack_within};
 use rand::RngExt;
 use rand_distr::{Distribution as _, LogNormal};
 use rand_pcg::Pcg64Mcg;
@@ -280,8 +282,8 @@ impl Autoscaler {
         prepared
     }
 
-    /// Returns the group with the fewest nodes among those below their maximum that do not back
-    /// off.
+    /// Returns the group with the fewest nodes among those of the largest weight that are below
+    /// their maximum and do not back off.
     fn group_for(
         &self,
         bucket: BucketId,
@@ -292,7 +294,10 @@ impl Autoscaler {
         let open = groups.filter(|&(at, group)| {
             cluster.nodes_in(bucket, at) < group.max && !self.backs_off(bucket, at, now)
         });
-        open.map(|(at, _)| at).min_by_key(|&at| (cluster.nodes_in(bucket, at), at))
+        let order = |(at, group): &(usize, &Group)| {
+            (Reverse(group.weight), cluster.nodes_in(bucket, *at), *at)
+        };
+        open.min_by_key(order).map(|(at, _)| at)
     }
 
     fn draw_latency(&mut self) -> i64 {

@@ -4,6 +4,7 @@
 //! scales up one of the groups. Here each pending job, in the order of the queue, chooses the group
 //! where the missing nodes cost least. A job that fits in no group gets no node.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use demand::record::ShapeId;
@@ -140,8 +141,8 @@ impl<'a> Estimate<'a> {
         Some(fit)
     }
 
-    /// The group of a new node for a pod: of the bucket whose instance costs least, as in
-    /// [`new_instance`], the group with the fewest nodes among those that may get another one.
+    /// The group of a new node for a pod: of the bucket of [`new_instance`], the group of the largest
+    /// weight, and of these the one with the fewest nodes, among those that may get another one.
     fn new_node(&self, shape: ShapeId, within: Option<GroupId>, fit: &Fit) -> Option<GroupId> {
         let requested = |group: GroupId| {
             fit.requested.iter().filter(|(known, _)| *known == group).count() as u64
@@ -158,6 +159,8 @@ impl<'a> Estimate<'a> {
             self.cluster.nodes_in(group.0, group.1) + before + requested(group)
         };
         let groups = open.into_iter().filter(|(of, _)| *of == bucket);
-        groups.min_by_key(|group| (nodes(*group), group.1))
+        let weight =
+            |(bucket, at): GroupId| self.cluster.catalog.buckets()[bucket].groups[at].weight;
+        groups.min_by_key(|group| (Reverse(weight(*group)), nodes(*group), group.1))
     }
 }

@@ -250,7 +250,6 @@ fn group(
     let instance_type = launched.types.first().cloned().unwrap_or_default();
     let others: BTreeSet<String> = launched.types.iter().skip(1).cloned().collect();
     let capacity_type = capacity_type(&labels).unwrap_or_default();
-    let bought = labels.get(CAPACITY_LABEL).cloned();
     // Karpenter places a pod only on a node whose estimated resources have room for it. Any type of
     // a size class may come, also one that has no claim yet.
     let claims = || seen.claims_of(&launched.types, pool);
@@ -295,7 +294,7 @@ fn group(
         estimate,
         hourly: None,
         unneeded_seconds: pool.unneeded_seconds,
-        weight: weight(pool, bought.as_ref()),
+        weight: pool.weight,
         may_have_warm_pool: false,
     }
 }
@@ -311,7 +310,7 @@ pub(super) fn launch(group: &mut NodeGroup, pool: &NodePool) {
             && (pool.choices.contains_key(key) || ZONE_LABELS.contains(&key.as_str()))
     };
     group.unneeded_seconds = pool.unneeded_seconds;
-    group.weight = weight(pool, group.labels.get(CAPACITY_LABEL));
+    group.weight = pool.weight;
     group.labels.retain(|key, _| !is_open(key));
     group.choices = choices(pool, &BTreeMap::new(), &group.labels);
     let limited = Pool {
@@ -322,13 +321,6 @@ pub(super) fn launch(group: &mut NodeGroup, pool: &NodePool) {
     group.max = limited.nodes_max();
     group.pool = Some(limited);
     group.launched_by = LaunchedBy::Karpenter;
-}
-
-/// How strongly Karpenter prefers a group: it tries the pools by their weight, and in a pool takes
-/// reserved capacity before any other.
-fn weight(pool: &NodePool, bought: Option<&String>) -> u64 {
-    let is_reserved = bought.is_some_and(|bought| bought == CAPACITY_TYPES[1]);
-    pool.weight.saturating_mul(2).saturating_add(u64::from(is_reserved))
 }
 
 /// The name of a group: that of the pool, the instance type or size class, the capacity type unless

@@ -157,8 +157,8 @@ pub fn offers(
                 requested_devices(&one.first, sizes, allocatable.accelerators);
         }
         let new = price(merged, capacity_type, allocatable, pricing);
-        let Price { hourly, source } = pricing.kept(&name, new);
         let listed = price(merged, capacity_type, allocatable, &pricing.without_aws());
+        let Price { hourly, source } = pricing.kept(&name, new, listed);
         sources.insert(name.clone(), (source, listed.hourly));
         made.push(Bucket {
             hourly,

@@ -1,6 +1,5 @@
 //! The price of an instance of a bucket.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use embedder::{CapacityType, Resources};
@@ -44,12 +43,13 @@ impl Pricing<'_> {
         Self { read: None, last: None, ..self }
     }
 
-    /// The price that the bucket with this name has, if the new one differs little from it.
-    pub(super) fn kept(&self, bucket: &str, new: Price) -> Price {
+    /// The price that the bucket with this name has, if the new one differs little from it and is
+    /// one of AWS, or derived from one: `listed` is the price without those of AWS.
+    pub(super) fn kept(&self, bucket: &str, new: Price, listed: Price) -> Price {
         let last = self.last.and_then(|last| last.get(bucket));
         let is_near = |last: &&Price| {
             let difference = u128::from(last.hourly.0.abs_diff(new.hourly.0));
-            new.source.is_of_aws()
+            (new.source.is_of_aws() || new.hourly != listed.hourly)
                 && last.source == new.source
                 && difference * 100 < u128::from(last.hourly.0) * CHANGE_MIN
         };
@@ -57,7 +57,8 @@ impl Pricing<'_> {
     }
 
     /// How Karpenter changes the price of an instance: by the overlay with the largest weight of
-    /// those whose requirements it meets, of equal ones by the first name.
+    /// those whose requirements it meets, of equal ones by the last name (`OrderByWeight` of
+    /// Karpenter's overlays).
     fn overlay(&self, group: &NodeGroup, instance_type: &str) -> Option<PriceChange> {
         if self.overlays.is_empty() || group.launched_by != LaunchedBy::Karpenter {
             return None;
@@ -73,7 +74,7 @@ impl Pricing<'_> {
             })
         };
         let applying = self.overlays.values().filter(applies);
-        applying.min_by_key(|overlay| Reverse(overlay.weight)).map(|overlay| overlay.change)
+        applying.max_by_key(|overlay| overlay.weight).map(|overlay| overlay.change)
     }
 
     /// The price of an instance of a group whose nodes have `has` for pods: of the types that
@@ -109,8 +110,8 @@ impl Pricing<'_> {
         }
         // A region does not sell the types of which the table has a price only for another one.
         let cheapest = all().min_by_key(|bought| {
-            let Price { hourly, source } = PriceRules::listed(bought);
-            (source, hourly)
+            let Price { source, .. } = PriceRules::listed(&Bought { overlay: None, ..*bought });
+            (source, PriceRules::listed(bought).hourly)
         });
         self.rules.price(&cheapest.unwrap_or(first))
     }
@@ -189,7 +190,7 @@ mod tests {
         let heavy = of(&both, "price: '0.05', weight: 10");
         check_overlays(&format!("[[a, true, {dearer}], [b, true, {heavy}]]"), 0.05, Karpenter);
         let other = of(family, "price: '0.06', weight: 10");
-        check_overlays(&format!("[[c, true, {heavy}], [b, true, {other}]]"), 0.06, Karpenter);
+        check_overlays(&format!("[[b, true, {heavy}], [c, true, {other}]]"), 0.06, Karpenter);
         for requirements in [web, zone] {
             let elsewhere = of(requirements, "price: '9'");
             check_overlays(&format!("[[a, true, {elsewhere}]]"), 0.0768, Karpenter);
@@ -201,16 +202,25 @@ mod tests {
     #[test]
     fn a_price_of_aws_changes_by_a_tenth_or_not_at_all() {
         let price = |micros, source| Price { hourly: MicroDollars(micros), source };
-        let last = [("a".to_owned(), price(100, PriceSource::SpotHistory))].into();
+        let last = [
+            ("a".to_owned(), price(100, PriceSource::SpotHistory)),
+            ("c".to_owned(), price(100, PriceSource::NodeOverlay)),
+        ]
+        .into();
         let pricing = Pricing { last: Some(&last), ..Pricing::of_table() };
         let table = [
             ("a", price(109, PriceSource::SpotHistory), 100),
             ("a", price(110, PriceSource::SpotHistory), 110),
             ("a", price(101, PriceSource::PriceList), 101),
             ("b", price(101, PriceSource::SpotHistory), 101),
+            // An overlay over a price of AWS, and one whose price is without AWS the same.
+            ("c", price(105, PriceSource::NodeOverlay), 100),
+            ("c", price(101, PriceSource::NodeOverlay), 101),
         ];
         for (bucket, new, expected) in table {
-            assert_eq!(pricing.kept(bucket, new).hourly.0, expected, "{bucket} {new:?}");
+            let listed = price(101, PriceSource::Table);
+            let kept = pricing.kept(bucket, new, listed);
+            assert_eq!(kept.hourly.0, expected, "{bucket} {new:?}");
         }
     }
 

@@ -28,6 +28,8 @@ fn effect(watch: &str, namespace: &str, kind: PlaceholderKind, karpenter: bool) 
         "policies" | "replicasets" => of == namespace,
         "capacitybuffers" => of == namespace && kind == PlaceholderKind::CapacityBuffer,
         "nodepools" | "nodeclaims" => karpenter,
+        // Prices then stay as they were read.
+        "nodeoverlays" if !karpenter => false,
         // Announced demand, and the status of cluster-autoscaler.
         _ => return Effect::Degrades,
     };
@@ -147,6 +149,7 @@ mod tests {
         check("capacitybuffers of b", [None; 3]);
         check("nodepools", [None, None, Stops]);
         check("nodeclaims", [None, None, Stops]);
+        check("nodeoverlays", [None, None, Degrades]);
         check("workloads", [Degrades; 3]);
         check("podgroups.scheduling.x-k8s.io", [Degrades; 3]);
         check("cronjobs", [Degrades; 3]);

@@ -423,6 +423,7 @@ impl Controller {
         };
         let yielding = self.yield_to_waiting_pods(&groups, now);
         let (mut taken, mut left) = (BTreeSet::new(), self.config.allowed.ceiling);
+        let mut prepaid_taken = BTreeMap::new();
         let mut outcomes = Vec::new();
         let mut named = BTreeSet::new();
         let namespaces = self.config.scope.namespaces.iter().cloned().collect();
@@ -442,6 +443,7 @@ impl Controller {
                 named_parts: &self.named_parts,
                 taken: &taken,
                 left,
+                prepaid_taken: &prepaid_taken,
                 yielding: yielding.clone(),
                 occurred: &occurred,
                 clock_fault: clock_fault.as_deref(),
@@ -461,6 +463,7 @@ impl Controller {
             if mode == Mode::Act {
                 taken.extend(outcome.groups());
                 wanted_pools.add(&uid, outcome.groups(), outcome.warm_pools.wanted.as_ref());
+                outcome.note_types_held(&mut prepaid_taken);
                 let (held, hourly) = outcome.holds();
                 left = left.less(held, hourly);
             }

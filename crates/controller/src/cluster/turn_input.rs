@@ -1,6 +1,6 @@
 //! What a turn of a policy reads: the policy, and what the controller gives to it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +48,8 @@ pub(super) struct TurnContext<'a> {
     pub(super) taken: &'a BTreeSet<String>,
     /// What the operator's limits leave after older policies.
     pub(super) left: Ceiling,
+    /// The placeholders of older policies, by instance type, for what is left of prepaid instances.
+    pub(super) prepaid_taken: &'a BTreeMap<String, u64>,
     /// What placeholders do for pods that wait for nodes.
     pub(super) yielding: Yield,
     /// What occurred since the last turn.

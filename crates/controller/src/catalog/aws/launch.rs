@@ -10,7 +10,7 @@ use aws_sdk_ec2::types::{InstanceRequirementsRequest, MarketType, ResponseLaunch
 use embedder::CapacityType;
 
 use super::problem::GroupFault;
-use super::requirements::{Least, Listed, Selection, of_override, of_template, types};
+use super::requirements::{Least, Selected, Selection, of_override, of_template, types};
 
 /// One version of a launch template.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -169,7 +169,12 @@ impl Origin {
         if overrides.iter().any(weighted) {
             return Err(GroupFault::NotInInstances);
         }
-        let requirements = overrides.iter().find_map(|each| each.instance_requirements());
+        let mut requirements = overrides.iter().filter_map(|each| each.instance_requirements());
+        let (requirements, further) = (requirements.next(), requirements.next());
+        if further.is_some() {
+            let several = "it has several sets of attributes";
+            return Err(GroupFault::ByAttributes(several.into()));
+        }
         let own = overrides.first().and_then(|first| first.launch_template_specification());
         let specification = own.or(template.and_then(|t| t.launch_template_specification()));
         let first = overrides.first().and_then(|first| first.instance_type()).map(String::from);
@@ -223,8 +228,8 @@ impl Origin {
         }
     }
 
-    /// The instances that are launched, by the given templates and configurations. `listed` are the
-    /// instance types of a group that selects them by attributes.
+    /// The instances that are launched, by the given templates and configurations. `selected` are the
+    /// instance types for the attributes of groups.
     ///
     /// # Errors
     /// The template or configuration is missing, or sets no instance type, or the types for the
@@ -233,10 +238,10 @@ impl Origin {
         self,
         templates: &BTreeMap<TemplateKey, InstanceTemplate>,
         configurations: &BTreeMap<String, Configuration>,
-        listed: Option<&Listed>,
+        selected: &[Selected],
     ) -> Result<LaunchSpec, GroupFault> {
         let selection = self.selection(templates)?;
-        let types = selection.as_ref().map(|_| types(listed)).transpose()?;
+        let types = selection.as_ref().map(|of| types(of, selected)).transpose()?;
         let (of_attributes, others_of_attributes) = types.map_or((None, None), |types| {
             let mut types = types.into_iter();
             (types.next(), Some(types.collect::<BTreeSet<String>>()))

@@ -54,7 +54,7 @@ use self::activities::Closed;
 use self::eks::{Description, ManagedGroup};
 use self::hardware::Hardware;
 use self::launch::{Configuration, InstanceTemplate, Origin, TemplateKey};
-use self::requirements::{Listed, Selection};
+use self::requirements::{Selected, Selection};
 use crate::catalog::{StandingPools, WantedPools};
 use crate::causes::chain;
 
@@ -74,6 +74,11 @@ const DESCRIBED_REFRESHES: u32 = 10;
 /// ten, because AWS seldom changes them.
 const LISTED_REFRESHES: u32 = 10;
 
+/// Concurrent reads of such lists, and the time limit of all of them in a refresh: ten seconds, so
+/// that they leave time for the other calls.
+const LISTED_AT_ONCE: usize = 4;
+const LISTED_DEADLINE: Duration = Duration::from_secs(10);
+
 /// Concurrent calls of EKS, and the time limit of all of them in a refresh: 15 seconds, so that an
 /// unreachable endpoint of EKS, as in a network without internet, leaves time for the other calls.
 const MANAGED_AT_ONCE: usize = 4;
@@ -92,9 +97,8 @@ pub struct AwsCatalog {
     /// Launch template versions that were read. Numbered versions do not change. `$Latest` and
     /// `$Default` are read at every refresh.
     templates: BTreeMap<TemplateKey, InstanceTemplate>,
-    /// The instance types of groups that select them by attributes, by the name of the group, each
-    /// with the number of refreshes since then.
-    selected: BTreeMap<String, (u32, Selection, Listed)>,
+    /// The instance types of groups that select them by attributes.
+    selected: Vec<Selected>,
     /// The groups in which AWS could launch no instance.
     closed: Closed,
     /// Why the scaling activities could not be read in the last refresh.
@@ -119,7 +123,7 @@ impl AwsCatalog {
             calling: calls::GROUPS,
             hardware: BTreeMap::new(),
             templates: BTreeMap::new(),
-            selected: BTreeMap::new(),
+            selected: Vec::new(),
             closed: Closed::default(),
             activities_failing: None,
             pools: BTreeMap::new(),
@@ -185,20 +189,15 @@ impl AwsCatalog {
         self.read_templates(origins().filter_map(Origin::template).collect()).await?;
         let configurations = origins().filter_map(Origin::configuration).collect();
         let configurations = self.read_configurations(configurations).await?;
-        let selections = groups.iter().filter_map(|(origin, group)| {
-            let selection = origin.as_ref().ok()?.selection(&self.templates).ok()??;
-            Some((name(group)?, selection))
-        });
+        let selections =
+            origins().filter_map(|origin| origin.selection(&self.templates).ok().flatten());
         self.read_selected(selections.collect()).await;
         let Self { templates, selected, .. } = &*self;
         let launches: Vec<(AutoScalingGroup, _)> = groups
             .into_iter()
             .map(|(origin, group)| {
-                let name = group.auto_scaling_group_name().unwrap_or_default();
-                let listed = selected.get(name).map(|(.., listed)| listed);
-                let launch = |origin: Origin| origin.launch(templates, &configurations, listed);
-                let launch = origin.and_then(launch);
-                (group, launch)
+                let launch = |origin: Origin| origin.launch(templates, &configurations, selected);
+                (group, origin.and_then(launch))
             })
             .collect();
         let specs = launches.iter().filter_map(|(_, launch)| launch.as_ref().ok());
@@ -285,22 +284,41 @@ impl AwsCatalog {
         }
     }
 
-    /// Reads the lists of instance types that are missing or old. A failure affects its group alone,
-    /// whose last list stays in use.
-    async fn read_selected(&mut self, wanted: Vec<(String, Selection)>) {
+    /// Reads the lists of instance types that are missing or old. A failure affects only the groups
+    /// that have these attributes, and the last list stays in use.
+    async fn read_selected(&mut self, wanted: Vec<Selection>) {
         self.calling = calls::TYPES_FOR;
-        let mut before = std::mem::take(&mut self.selected);
-        for (group, of) in wanted {
-            let known = before.remove(&group).filter(|(_, known, _)| *known == of);
-            let (age, listed) = match known {
-                Some((age, _, Ok(listed))) if age < LISTED_REFRESHES => (age + 1, Ok(listed)),
-                known => {
-                    let read = self.clients.types_for(&of).await;
-                    let last = known.and_then(|(.., listed)| listed.ok());
-                    (0, read.or_else(|error| last.ok_or(error)))
-                }
+        self.selected.retain(|known| wanted.contains(&known.of));
+        self.selected.iter_mut().for_each(|known| known.age += 1);
+        let mut missing: Vec<Selection> = Vec::new();
+        for of in wanted {
+            let is_fresh = |known: &Selected| {
+                known.of == of && known.listed.is_ok() && known.age < LISTED_REFRESHES
             };
-            self.selected.insert(group, (age, of, listed));
+            if !self.selected.iter().any(is_fresh) && !missing.contains(&of) {
+                missing.push(of);
+            }
+        }
+        let clients = &self.clients;
+        let read = |of: Selection| async move { (clients.types_for(&of).await, of) };
+        let mut reads = stream::iter(missing.clone()).map(read).buffer_unordered(LISTED_AT_ONCE);
+        let (mut answers, deadline) = (Vec::new(), tokio::time::Instant::now() + LISTED_DEADLINE);
+        while let Ok(Some(answer)) = tokio::time::timeout_at(deadline, reads.next()).await {
+            answers.push(answer);
+        }
+        drop(reads);
+        missing.retain(|of| answers.iter().all(|(_, answered)| answered != of));
+        let late = missing.into_iter().map(|of| (Err("AWS did not answer in time".to_owned()), of));
+        for (listed, of) in answers.into_iter().chain(late) {
+            if let Err(error) = &listed {
+                tracing::warn!(error, "instance types for attributes not read");
+            }
+            match self.selected.iter_mut().find(|known| known.of == of) {
+                None => self.selected.push(Selected { of, age: 0, listed }),
+                // One that failed, or is old, is read again at the next refresh.
+                Some(known) if listed.is_ok() => (known.age, known.listed) = (0, listed),
+                Some(_) => {}
+            }
         }
     }
 

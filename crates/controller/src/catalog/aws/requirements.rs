@@ -52,16 +52,23 @@ impl Least {
     }
 }
 
-/// The instance types that AWS lists for the attributes of a group, in its order; or why they are
-/// not known.
-pub(super) type Listed = Result<Vec<String>, String>;
+/// The instance types that AWS lists for attributes.
+#[derive(Clone, Debug)]
+pub(super) struct Selected {
+    pub(super) of: Selection,
+    /// The number of refreshes since they were read.
+    pub(super) age: u32,
+    /// The types in the order of AWS, or why they are not known.
+    pub(super) listed: Result<Vec<String>, String>,
+}
 
-/// The instance types of a group: at least one.
+/// The instance types for the attributes of a group: at least one.
 ///
 /// # Errors
 /// They are not known, or there are none.
-pub(super) fn types(listed: Option<&Listed>) -> Result<Vec<String>, GroupFault> {
-    let problem = match listed {
+pub(super) fn types(of: &Selection, all: &[Selected]) -> Result<Vec<String>, GroupFault> {
+    let known = all.iter().find(|known| known.of == *of);
+    let problem = match known.map(|known| &known.listed) {
         Some(Ok(types)) if types.is_empty() => "AWS lists none for them",
         Some(Ok(types)) => return Ok(types.clone()),
         Some(Err(problem)) => problem,

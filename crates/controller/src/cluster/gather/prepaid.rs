@@ -1,6 +1,6 @@
 //! What is left of the instances that are paid whether they run or not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use embedder::CapacityType;
@@ -8,70 +8,101 @@ use instances::{PriceRules, Purchase};
 use placeholders::{GroupStanding, Prepaid, SharedLimit, Standing};
 
 use super::View;
-use crate::catalog::{INSTANCE_TYPE_LABEL, Offer, Offers, capacity_type};
+use crate::catalog::{INSTANCE_TYPE_LABEL, Offers, capacity_type};
 use crate::observe::{CAPACITY_LABEL, Index, ZONE_LABEL};
 
+/// What one or several rules count together: instances of a type, bought in one way, in one zone or
+/// in any.
+#[derive(PartialEq)]
+struct Kind<'a> {
+    instance_type: &'a String,
+    zone: Option<&'a String>,
+    purchase: Option<Purchase>,
+}
+
+impl Kind<'_> {
+    /// Whether a node with these labels is such an instance. `instance_types` are those that it may
+    /// have.
+    fn covers<'b>(
+        &self,
+        mut instance_types: impl Iterator<Item = &'b String>,
+        labels: &BTreeMap<String, String>,
+    ) -> bool {
+        let reserved = labels.get(CAPACITY_LABEL).is_some_and(|label| label == "reserved");
+        let is_one = instance_types.next() == Some(self.instance_type);
+        is_one
+            && instance_types.next().is_none()
+            && self.zone.is_none_or(|zone| labels.get(ZONE_LABEL) == Some(zone))
+            && capacity_type(labels) != Some(CapacityType::Spot)
+            && self.purchase.is_none_or(|purchase| (purchase == Purchase::Reserved) == reserved)
+    }
+}
+
+/// The instances that the rules count, with their number: those that are still paid of rules of one
+/// kind together.
+fn counted(rules: &PriceRules, now: DateTime<Utc>) -> Vec<(Kind<'_>, u64)> {
+    let mut counted: Vec<(Kind<'_>, u64)> = Vec::new();
+    for rule in &rules.0 {
+        let (Some(count), Some(instance_type)) = (rule.prepaid, &rule.instance_type) else {
+            continue;
+        };
+        let count = if rule.until.is_none_or(|until| now < until) { count } else { 0 };
+        let kind = Kind { instance_type, zone: rule.zone.as_ref(), purchase: rule.capacity_type };
+        match counted.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, sum)) => *sum = sum.saturating_add(count),
+            None => counted.push((kind, count)),
+        }
+    }
+    counted
+}
+
 impl View {
-    /// Adds what is left of the instances that are paid anyway to `standing`: each rule that counts
-    /// such instances, less the nodes of its type that placeholders cannot use, and the nodes that
-    /// are in no group on offer to the policy. Of reserved capacity, no more than that is launched.
+    /// Adds what is left of the instances that are paid anyway to `standing`: those that the rules
+    /// count, less the nodes of which pods need one, and less the placeholders of older policies, of
+    /// which `taken` has the number by instance type. A group counts for the first rule that covers
+    /// it. Of reserved capacity that a rule counts, no more is launched.
     pub fn note_prepaid(
         &self,
         index: &Index,
         offers: &Offers,
-        rules: &PriceRules,
+        (rules, taken): (&PriceRules, &BTreeMap<String, u64>),
         now: DateTime<Utc>,
         standing: &mut Standing,
     ) {
-        for rule in &rules.0 {
-            let (Some(count), Some(instance_type)) = (rule.prepaid, &rule.instance_type) else {
-                continue;
-            };
-            let reserved_only = rule.capacity_type == Some(Purchase::Reserved);
-            let is_bought = |labels: &BTreeMap<String, String>| {
-                let label = labels.get(CAPACITY_LABEL).map(String::as_str);
-                let is_zone = |zone: &String| labels.get(ZONE_LABEL) == Some(zone);
-                rule.zone.as_ref().is_none_or(is_zone)
-                    && capacity_type(labels) != Some(CapacityType::Spot)
-                    && match rule.capacity_type {
-                        Some(Purchase::Reserved) => label == Some("reserved"),
-                        Some(_) => label != Some("reserved"),
-                        None => true,
-                    }
-            };
-            let covers = |offer: &Offer| {
-                offer.instance_types.iter().eq([instance_type]) && is_bought(&offer.labels)
-            };
-            let mut used = 0_u64;
-            let (mut buckets, mut groups) = (Vec::new(), BTreeMap::new());
+        let mut owned = BTreeSet::new();
+        for (kind, count) in counted(rules, now) {
+            let mut groups = BTreeSet::new();
             for (bucket, of_bucket) in offers.groups.iter().enumerate() {
-                let covered: Vec<usize> =
-                    (0..of_bucket.len()).filter(|&at| covers(&of_bucket[at])).collect();
-                // The rest of a bucket would take its placeholders to instances that are not paid.
-                if covered.is_empty() || covered.len() < of_bucket.len() && !reserved_only {
-                    continue;
-                }
-                buckets.push(bucket);
-                for at in covered {
-                    let GroupStanding { occupied, unusable, .. } = standing.buckets[bucket][at];
-                    used = used.saturating_add(occupied).saturating_add(unusable);
-                    groups.insert((bucket, at), vec![1]);
+                for (at, offer) in of_bucket.iter().enumerate() {
+                    let covers = kind.covers(offer.instance_types.iter(), &offer.labels);
+                    if covers && owned.insert((bucket, at)) {
+                        groups.insert((bucket, at));
+                    }
                 }
             }
-            let outside = index.nodes().iter().filter(|(id, _, facts)| {
-                self.places[*id].is_none()
-                    && facts.labels.get(INSTANCE_TYPE_LABEL) == Some(instance_type)
-                    && is_bought(&facts.labels)
+            if groups.is_empty() {
+                continue;
+            }
+            let of_groups = groups.iter().map(|&(bucket, at)| {
+                let GroupStanding { occupied, unusable, .. } = standing.buckets[bucket][at];
+                occupied.saturating_add(unusable)
             });
-            let used = used.saturating_add(u64::try_from(outside.count()).unwrap_or(u64::MAX));
-            let is_paid = rule.until.is_none_or(|until| now < until);
-            let left = if is_paid { count.saturating_sub(used) } else { 0 };
-            if !buckets.is_empty() {
-                standing.prepaid.push(Prepaid { left, buckets });
-            }
-            if reserved_only && !groups.is_empty() {
+            let others = index.nodes().iter().filter(|(id, slot, facts)| {
+                let here = self.places[*id].is_some_and(|place| groups.contains(&place));
+                let instance_type = facts.labels.get(INSTANCE_TYPE_LABEL);
+                !here
+                    && slot.placeholders == 0
+                    && kind.covers(instance_type.into_iter(), &facts.labels)
+            });
+            let others = u64::try_from(others.count()).unwrap_or(u64::MAX);
+            let taken = taken.get(kind.instance_type).copied().unwrap_or(0);
+            let used = of_groups.fold(others.saturating_add(taken), u64::saturating_add);
+            let left = count.saturating_sub(used);
+            if kind.purchase == Some(Purchase::Reserved) {
+                let groups = groups.iter().map(|&group| (group, vec![1])).collect();
                 standing.shared.push(SharedLimit { left: vec![left], groups });
             }
+            standing.prepaid.push(Prepaid { left, groups });
         }
     }
 }
@@ -90,6 +121,12 @@ mod tests {
     /// The group of the offers is reserved capacity if `reserved`.
     #[track_caller]
     fn check(rules: &str, reserved: bool, prepaid: &[u64], shared: &[u64]) {
+        check_beside(0, rules, reserved, prepaid, shared);
+    }
+
+    /// The same, beside so many placeholders of older policies.
+    #[track_caller]
+    fn check_beside(taken: u64, rules: &str, reserved: bool, prepaid: &[u64], shared: &[u64]) {
         let bought = if reserved { "reserved" } else { "on-demand" };
         let labels = [(CAPACITY_LABEL, bought), ("pool", "batch")];
         let mut offers = (*offers()).clone();
@@ -113,7 +150,8 @@ mod tests {
         view.refresh(&index, &offers);
         let rules = PriceRules::parse(&format!("prices: [{rules}]"), "rules").unwrap();
         let now = DateTime::from_timestamp(1_000, 0).unwrap();
-        view.note_prepaid(&index, &offers, &rules, now, &mut seen.standing);
+        let taken = [("m5.xlarge".to_owned(), taken)].into();
+        view.note_prepaid(&index, &offers, (&rules, &taken), now, &mut seen.standing);
         let left: Vec<u64> = seen.standing.prepaid.iter().map(|of| of.left).collect();
         let limits: Vec<u64> = seen.standing.shared.iter().map(|of| of.left[0]).collect();
         assert_eq!((left.as_slice(), limits.as_slice()), (prepaid, shared), "{rules:?}");
@@ -130,6 +168,13 @@ mod tests {
         let until = |time: &str| format!("{{instanceType: m5.xlarge, prepaid: 4, until: {time}}}");
         check(&until("1970-01-01T00:16:41Z"), false, &[2], &[]);
         check(&until("1970-01-01T00:16:40Z"), false, &[0], &[]);
+        check_beside(1, "{instanceType: m5.xlarge, prepaid: 4}", false, &[1], &[]);
+        // Rules of one kind count together, and a group is for the first kind that covers it.
+        let ended = until("1970-01-01T00:16:40Z");
+        let two = "{instanceType: m5.xlarge, prepaid: 4}, {instanceType: m5.xlarge, prepaid: 3}";
+        check(&format!("{two}, {ended}"), false, &[5], &[]);
+        let other = "{instanceType: m5.xlarge, capacityType: on-demand, prepaid: 9}";
+        check(&format!("{two}, {other}"), false, &[5], &[]);
     }
 
     #[test]
@@ -138,5 +183,9 @@ mod tests {
         check("{instanceType: m5.xlarge, capacityType: reserved, prepaid: 4}", false, &[], &[]);
         check("{instanceType: m5.xlarge, capacityType: on-demand, prepaid: 4}", true, &[], &[]);
         check("{instanceType: m5.xlarge, prepaid: 4}", true, &[2], &[]);
+        let ended = "{instanceType: m5.xlarge, capacityType: reserved, prepaid: 4, until: 1970-01-01T00:00:00Z}";
+        check(ended, true, &[0], &[0]);
+        let next = ended.replace("1970", "1971");
+        check(&format!("{ended}, {next}"), true, &[2], &[2]);
     }
 }
