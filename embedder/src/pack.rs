@@ -4,8 +4,8 @@
 //! The input is shapes with counts, which are packed in ascending order. Each pod goes to the first
 //! existing node with enough free room. If there is none, it goes to the first new bin, in the
 //! order of opening, with enough free room. If there is none either, it opens a new bin of the
-//! first bucket, ascending, that admits it and that it fits, of those with the largest weight. A pod
-//! that spot buckets admit, too, opens the first spot bucket if an instance of it costs less.
+//! first bucket, ascending, that admits it and that it fits, of those with the largest weight. A
+//! pod that spot buckets admit, too, opens the first spot bucket if an instance of it costs less.
 //!
 //! Pods of one shape are placed in runs, and adjacent nodes with the same bucket and free room form
 //! one run, so the running time grows with the number of shapes and runs, not with the number of

@@ -65,8 +65,8 @@ fn a_pod_that_spot_buckets_admit_goes_to_the_cheaper_instance() {
     check(1_000, &["small/spot"], &["small/spot"], None);
 }
 
-/// Checks the bucket of a pod of a core that all buckets admit, and of a gang of two, if groups have
-/// these weights.
+/// Checks the bucket of a pod of a core that all buckets admit, and of a gang of two, if groups
+/// have these weights.
 #[track_caller]
 fn check_weights(weights: &[(&str, u64)], expected: &str) {
     let weight = |name: &str| weights.iter().find(|(of, _)| *of == name).map_or(0, |of| of.1);

@@ -12,8 +12,8 @@ use crate::reason::Reason;
 use crate::standing::GroupStanding;
 use crate::want::Want;
 
-/// The order in which groups are filled, the largest first: by their weight, and of equal ones those
-/// whose instances are paid anyway.
+/// The order in which groups are filled, the largest first: by their weight, and of equal ones
+/// those whose instances are paid anyway.
 pub(crate) type Rank = (u64, bool);
 
 /// The number of placeholders for which each group has room: its maximum less the nodes that
@@ -130,8 +130,8 @@ impl<'a> Deal<'a> {
         total.min(most)
     }
 
-    /// Adds up to `most` placeholders, each to the group with the fewest of those that have room and
-    /// the largest rank, and returns their number. Of groups with equally many the first comes
+    /// Adds up to `most` placeholders, each to the group with the fewest of those that have room
+    /// and the largest rank, and returns their number. Of groups with equally many the first comes
     /// first.
     fn add(&mut self, most: u64) -> u64 {
         let mut left = most;

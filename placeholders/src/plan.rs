@@ -75,9 +75,9 @@ impl Plan {
 /// Each target starts as the larger of the announced demand and the quantile of the forecast. Gangs
 /// that fit into no group are not part of it. A rollout lets a part of it stand. The stabilisers
 /// limit how far it moves, and the groups how much of it there is room for. Instances that are paid
-/// anyway are held in addition, as far as no pod and no other placeholder needs them. Then the limits
-/// and the spend cap lower the sum, and the groups receive it. The result is the plan and the state of the
-/// stabilisers for the next call.
+/// anyway are held in addition, as far as no pod and no other placeholder needs them. Then the
+/// limits and the spend cap lower the sum, and the groups receive it. The result is the plan and
+/// the state of the stabilisers for the next call.
 pub fn plan(
     wants: &[Want],
     standing: &Standing,
@@ -191,8 +191,8 @@ fn placeable<'a>(
 }
 
 /// Adds placeholders whose instances are paid anyway to what each group received, as far as they
-/// are left and the groups have room: in each bucket no more than `most`. Returns the groups, and by
-/// bucket what was added.
+/// are left and the groups have room: in each bucket no more than `most`. Returns the groups, and
+/// by bucket what was added.
 fn beside_prepaid(
     mut groups: Vec<Vec<u64>>,
     most: &[u64],

@@ -18,7 +18,8 @@ pub struct Standing {
 /// Instances that are paid whether they run or not, such as reserved ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prepaid {
-    /// The number of those that no pod needs. So many placeholders of the groups cost nothing extra.
+    /// The number of those that no pod needs. So many placeholders of the groups cost nothing
+    /// extra.
     pub left: u64,
     /// The groups whose instances they are, by bucket and group.
     pub groups: BTreeSet<(BucketId, usize)>,

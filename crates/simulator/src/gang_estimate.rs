@@ -141,8 +141,9 @@ impl<'a> Estimate<'a> {
         Some(fit)
     }
 
-    /// The group of a new node for a pod: of the bucket of [`new_instance`], the group of the largest
-    /// weight, and of these the one with the fewest nodes, among those that may get another one.
+    /// The group of a new node for a pod: of the bucket of [`new_instance`], the group of the
+    /// largest weight, and of these the one with the fewest nodes, among those that may get another
+    /// one.
     fn new_node(&self, shape: ShapeId, within: Option<GroupId>, fit: &Fit) -> Option<GroupId> {
         let requested = |group: GroupId| {
             fit.requested.iter().filter(|(known, _)| *known == group).count() as u64

@@ -191,8 +191,8 @@ async fn the_documented_ceilings_hold_placeholders_on_present_instance_types() {
     world.wait_for_groups(&[("g6", 1), ("m7i", 1), ("p5", 1)]).await;
 }
 
-/// A ceiling of no dollars leaves the instances that are paid anyway. A job takes one of them, and no
-/// further one is bought.
+/// A ceiling of no dollars leaves the instances that are paid anyway. A job takes one of them, and
+/// no further one is bought.
 #[tokio::test(flavor = "multi_thread")]
 async fn prepaid_instances_are_held_while_no_pod_needs_them() {
     let folder = tempfile::tempdir().unwrap();

@@ -12,8 +12,9 @@ use tests::wait;
 
 use super::world::{DEADLINE, Plan, World, job};
 
-/// A policy with two placeholders of each bucket at no demand, and none from a demand of two nodes.
-const TWO_AT_FIRST: &str = "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 2], [1, 1], [2, 0]]}}}";
+/// A policy with two placeholders of each bucket at no demand, and none at any. The pods of a job
+/// may be seen one by one, and one of them must order nothing.
+const TWO_AT_FIRST: &str = "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 2], [1, 0]]}}}";
 
 async fn delete_job(world: &World, name: &str) {
     let jobs: Api<Job> = Api::default_namespaced(world.plane.client());

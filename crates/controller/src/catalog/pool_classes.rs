@@ -106,8 +106,8 @@ mod tests {
     use super::super::{Comparison, pool_groups};
     use super::*;
 
-    /// A pool of Karpenter's provider for AWS with these requirements, in YAML, or of EKS Auto Mode if
-    /// they have its labels.
+    /// A pool of Karpenter's provider for AWS with these requirements, in YAML, or of EKS Auto Mode
+    /// if they have its labels.
     fn aws_pool(requirements: &str) -> NodePool {
         let requirements: serde_json::Value = base::input::parse(requirements, "pool").unwrap();
         let is_eks = requirements.to_string().contains("eks.amazonaws.com");
@@ -194,7 +194,8 @@ mod tests {
         check_flexible(values, (1, 4, 0), &[], &[]);
     }
 
-    /// The requirements are those of the AWS documentation ("Enable or disable built-in NodePools").
+    /// The requirements are those of the AWS documentation ("Enable or disable built-in
+    /// NodePools").
     #[test]
     fn the_built_in_pools_of_eks_auto_mode_have_sizes() {
         let of_both = "{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}, \

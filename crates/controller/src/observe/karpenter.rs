@@ -89,8 +89,8 @@ struct OverlaySpec {
 }
 
 impl NodeOverlay {
-    /// Reads a `NodeOverlay`. Returns `None` if it is being deleted, is invalid, changes no price, or
-    /// if Karpenter does not apply it, because it is not ready.
+    /// Reads a `NodeOverlay`. Returns `None` if it is being deleted, is invalid, changes no price,
+    /// or if Karpenter does not apply it, because it is not ready.
     pub fn of(object: &DynamicObject) -> Option<Self> {
         let conditions = object.data.pointer("/status/conditions")?.as_array()?;
         let is_ready =

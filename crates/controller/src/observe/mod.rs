@@ -25,7 +25,7 @@
 //! written.rs       how the pods of placeholders differ from their template
 //! stored.rs        policies as they are stored, with fields that cannot be represented
 //! world.rs         the index, and the few objects that are stored as they are
-//! karpenter.rs     the fields that Prophet reads of Karpenter's NodePools, NodeClaims and NodeOverlays
+//! karpenter.rs     the fields of Karpenter's NodePools, NodeClaims and NodeOverlays
 //! follow.rs        one watch: it applies the events of a kind to the world
 //! usage.rs         reads what pods use from the metrics API
 //! optional.rs      the watches of kinds that a cluster may lack

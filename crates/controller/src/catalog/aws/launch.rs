@@ -228,8 +228,8 @@ impl Origin {
         }
     }
 
-    /// The instances that are launched, by the given templates and configurations. `selected` are the
-    /// instance types for the attributes of groups.
+    /// The instances that are launched, by the given templates and configurations. `selected` are
+    /// the instance types for the attributes of groups.
     ///
     /// # Errors
     /// The template or configuration is missing, or sets no instance type, or the types for the

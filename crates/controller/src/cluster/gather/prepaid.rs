@@ -58,9 +58,9 @@ fn counted(rules: &PriceRules, now: DateTime<Utc>) -> Vec<(Kind<'_>, u64)> {
 
 impl View {
     /// Adds what is left of the instances that are paid anyway to `standing`: those that the rules
-    /// count, less the nodes of which pods need one, and less the placeholders of older policies, of
-    /// which `taken` has the number by instance type. A group counts for the first rule that covers
-    /// it. Of reserved capacity that a rule counts, no more is launched.
+    /// count, less the nodes of which pods need one, and less the placeholders of older policies,
+    /// of which `taken` has the number by instance type. A group counts for the first rule that
+    /// covers it. Of reserved capacity that a rule counts, no more is launched.
     pub fn note_prepaid(
         &self,
         index: &Index,
