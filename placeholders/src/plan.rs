@@ -131,27 +131,23 @@ pub fn plan(
         all.iter().zip(&extra).map(|(all, extra)| all.saturating_sub(*extra)).collect()
     };
     // Fewer placeholders are dealt otherwise, of which fewer may be prepaid.
-    let dealt = loop {
-        let dealt = deal(&wanted(&all), wants, standing, catalog);
-        let groups: Vec<Vec<u64>> = dealt.iter().map(|(groups, _)| groups.clone()).collect();
-        let (groups, _) = beside_prepaid(groups, &extra, standing, catalog);
+    let (groups, held, more) = loop {
+        let (dealt, held): (Vec<_>, Vec<_>) =
+            deal(&wanted(&all), wants, standing, catalog).into_iter().unzip();
+        let (groups, more) = beside_prepaid(dealt, &extra, standing, catalog);
         let (before, free) = (all.clone(), standing.prepaid(&groups));
         limit_dollars(&mut all, wants, (standing, &free), catalog, policy, &mut why);
         if all == before {
-            break dealt;
+            break (groups, held, more);
         }
     };
-    let held: Vec<Option<Reason>> = dealt.iter().map(|(_, held)| *held).collect();
-    let dealt = dealt.into_iter().map(|(groups, _)| groups).collect();
-    let (groups, more) = beside_prepaid(dealt, &extra, standing, catalog);
     let dealt = groups.into_iter().zip(held);
     let mut buckets = Vec::with_capacity(wants.len());
     for ((want, (dealt, held)), mut why) in wants.iter().zip(dealt).zip(why) {
         let have = &standing.buckets[want.bucket];
         let target = sum(&dealt);
-        let last = why.last().map_or(Reason::Prepaid, |step| step.reason);
-        let fewer = why.last().is_some_and(|step| step.target != target).then_some(last);
-        why.extend(held.or(fewer).map(|reason| Step { reason, target }));
+        let other = why.last().filter(|step| step.target != target).map(|step| step.reason);
+        why.extend(held.or(other).map(|reason| Step { reason, target }));
         steady.remember(want.bucket, target - more[want.bucket], now);
         let pairs = have.iter().zip(dealt);
         let groups =
@@ -200,9 +196,9 @@ fn beside_prepaid(
     catalog: &Catalog,
 ) -> (Vec<Vec<u64>>, Vec<u64>) {
     let mut added = vec![0; groups.len()];
-    let dealt = |groups: &[Vec<u64>], &(bucket, at): &(BucketId, usize)| groups[bucket][at];
     for Prepaid { left, groups: paid } in &standing.prepaid {
-        let used = paid.iter().fold(0, |sum: u64, at| sum.saturating_add(dealt(&groups, at)));
+        let dealt = paid.iter().map(|&(bucket, at)| groups[bucket][at]);
+        let used = dealt.fold(0, u64::saturating_add);
         let mut left = left.saturating_sub(used);
         // At first those that stand, which stay.
         let places =

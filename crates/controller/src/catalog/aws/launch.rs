@@ -242,15 +242,12 @@ impl Origin {
     ) -> Result<LaunchSpec, GroupFault> {
         let selection = self.selection(templates)?;
         let types = selection.as_ref().map(|of| types(of, selected)).transpose()?;
-        let (of_attributes, others_of_attributes) = types.map_or((None, None), |types| {
-            let mut types = types.into_iter();
-            (types.next(), Some(types.collect::<BTreeSet<String>>()))
-        });
-        let mut launch = self.of_names(templates, configurations, of_attributes)?;
-        if let Some(others) = others_of_attributes {
-            launch.other_types = others;
+        let mut types = types.into_iter().flatten();
+        let mut launch = self.of_names(templates, configurations, types.next())?;
+        if let Some(selection) = selection {
+            launch.other_types = types.collect();
+            launch.least = Some(selection.least());
         }
-        launch.least = selection.map(|selection| selection.least());
         Ok(launch)
     }
 

@@ -265,13 +265,8 @@ impl AwsCatalog {
         let missing: Vec<_> = wanted.into_iter().filter(|group| !is_fresh(group)).collect();
         let clients = &self.clients;
         let read = |group: ManagedGroup| async move { (clients.managed(&group).await, group) };
-        let mut reads = stream::iter(missing.clone()).map(read).buffer_unordered(MANAGED_AT_ONCE);
-        let (mut answers, deadline) = (Vec::new(), tokio::time::Instant::now() + MANAGED_DEADLINE);
-        while let Ok(Some(answer)) = tokio::time::timeout_at(deadline, reads.next()).await {
-            answers.push(answer);
-        }
-        drop(reads);
-        for (read, group) in answers {
+        let reads = missing.clone().into_iter().map(read);
+        for (read, group) in answers(reads, MANAGED_AT_ONCE, MANAGED_DEADLINE).await {
             // After a failure, the last description stays in use.
             let known = self.managed.get(&group);
             if read.is_ok() || known.is_none_or(|(_, known)| known.is_err()) {
@@ -301,12 +296,8 @@ impl AwsCatalog {
         }
         let clients = &self.clients;
         let read = |of: Selection| async move { (clients.types_for(&of).await, of) };
-        let mut reads = stream::iter(missing.clone()).map(read).buffer_unordered(LISTED_AT_ONCE);
-        let (mut answers, deadline) = (Vec::new(), tokio::time::Instant::now() + LISTED_DEADLINE);
-        while let Ok(Some(answer)) = tokio::time::timeout_at(deadline, reads.next()).await {
-            answers.push(answer);
-        }
-        drop(reads);
+        let reads = missing.clone().into_iter().map(read);
+        let answers = answers(reads, LISTED_AT_ONCE, LISTED_DEADLINE).await;
         missing.retain(|of| answers.iter().all(|(_, answered)| answered != of));
         let late = missing.into_iter().map(|of| (Err("AWS did not answer in time".to_owned()), of));
         for (listed, of) in answers.into_iter().chain(late) {
@@ -328,6 +319,21 @@ impl AwsCatalog {
         self.hardware.extend(self.clients.hardware(missing).await?);
         Ok(())
     }
+}
+
+/// The answers of the calls that end within a time limit, of which so many run at once.
+async fn answers<Call: Future>(
+    calls: impl Iterator<Item = Call>,
+    at_once: usize,
+    limit: Duration,
+) -> Vec<Call::Output> {
+    let deadline = tokio::time::Instant::now() + limit;
+    let mut calls = std::pin::pin!(stream::iter(calls).buffer_unordered(at_once));
+    let mut answers = Vec::new();
+    while let Ok(Some(answer)) = tokio::time::timeout_at(deadline, calls.next()).await {
+        answers.push(answer);
+    }
+    answers
 }
 
 /// The managed node group of an Auto Scaling group, if it has one.
