@@ -12,9 +12,9 @@ use crate::reason::Reason;
 use crate::standing::GroupStanding;
 use crate::want::Want;
 
-/// The order in which groups are filled, the largest first: by their weight, and of equal ones
-/// those whose instances are paid anyway.
-pub(crate) type Rank = (u64, bool);
+/// The order in which groups are filled, the largest first: those whose instances are paid anyway,
+/// and then by their weight.
+pub(crate) type Rank = (bool, u64);
 
 /// The number of placeholders for which each group has room: its maximum less the nodes that
 /// placeholders cannot use. A group that backs off keeps its standing placeholders, but gets no new
@@ -199,7 +199,7 @@ mod tests {
             most in 0..60_u64,
         ) {
             let room: Vec<u64> = groups.iter().map(|(_, room, _)| *room).collect();
-            let ranks: Vec<Rank> = groups.iter().map(|(.., weight)| (*weight, false)).collect();
+            let ranks: Vec<Rank> = groups.iter().map(|(.., weight)| (false, *weight)).collect();
             let wants: Vec<u64> = groups.iter().map(|(want, room, _)| *want.min(room)).collect();
             let mut expected = wants.clone();
             let added = one_by_one(&mut expected, &room, &ranks, most);

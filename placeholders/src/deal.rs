@@ -24,7 +24,7 @@ pub(crate) fn deal(
     let buckets = catalog.buckets().iter().enumerate();
     let ranks = buckets.map(|(id, bucket)| {
         let groups = bucket.groups.iter().enumerate();
-        groups.map(|(at, group)| (group.weight, standing.is_prepaid(id, at))).collect()
+        groups.map(|(at, group)| (standing.is_prepaid(id, at), group.weight)).collect()
     });
     let ranks: Vec<Vec<Rank>> = ranks.collect();
     let shared = standing.shared.iter();

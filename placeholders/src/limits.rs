@@ -12,8 +12,12 @@ use crate::standing::Standing;
 use crate::want::{Step, Want};
 
 /// Lowers the targets to the limits on their number. Each limit that lowers a target adds its step.
+///
+/// `wanted` are the targets without what is held only because it is paid, which goes first. Of each
+/// bucket, so many placeholders as in `free` cost nothing.
 pub(crate) fn limit(
     targets: &mut [u64],
+    (wanted, free): (&[u64], &[u64]),
     wants: &[Want],
     standing: &Standing,
     catalog: &Catalog,
@@ -21,7 +25,7 @@ pub(crate) fn limit(
     why: &mut [Vec<Step>],
 ) {
     let Limits { total, buckets, outer, .. } = &policy.limits;
-    let OuterLimits { operator, yielding, rollout_percent, adds_none, .. } = outer;
+    let OuterLimits { operator, yielding, unpriced, rollout_percent, adds_none } = outer;
     for (want, target) in wants.iter().zip(targets.iter_mut()) {
         let mut cap = |most: Option<u64>, reason: Reason| {
             if let Some(most) = most.filter(|most| most < target) {
@@ -34,6 +38,9 @@ pub(crate) fn limit(
         // No bucket may have more than all buckets together. So an absurd target costs no time in
         // the steps that weigh placeholders one by one.
         cap(operator.placeholders, Reason::OperatorLimit);
+        // What no price admits must not use up the limits, which other buckets need.
+        let unknown = is_priced(policy) && unpriced.contains(&want.bucket);
+        cap(unknown.then_some(free[want.bucket]), Reason::PriceUnknown);
         // Standing placeholders of one bucket are not exchanged for new ones of another.
         let stands = standing.placeholders(want.bucket);
         let yields = yielding.iter().any(|yielding| yielding.buckets.contains(&want.bucket));
@@ -72,6 +79,13 @@ pub(crate) fn limit(
             continue;
         }
         let mut offers = offers(targets, wants, catalog, &[]);
+        let mut nth = vec![0; targets.len()];
+        for offer in &mut offers {
+            nth[offer.bucket] += 1;
+            if nth[offer.bucket] > wanted[offer.bucket] {
+                offer.chance = 0.0;
+            }
+        }
         offers.retain(|offer| among.binary_search(&offer.bucket).is_ok());
         offers.sort_by(order);
         offers.truncate(usize::try_from(most).unwrap_or(usize::MAX));
@@ -98,7 +112,7 @@ pub(crate) fn limit_dollars(
 ) {
     let OuterLimits { operator, unpriced, .. } = &policy.limits.outer;
     let spend_cap = policy.limits.dollars_per_hour.and_then(MicroDollars::from_dollars);
-    if spend_cap.is_some() || operator.hourly.is_some() {
+    if is_priced(policy) {
         let mut kept = targets.to_vec();
         for &id in unpriced {
             if let Some(kept) = kept.get_mut(id) {
@@ -114,6 +128,12 @@ pub(crate) fn limit_dollars(
             settle(targets, &kept, reason, why);
         }
     }
+}
+
+/// Whether there is a limit in dollars.
+fn is_priced(policy: &Policy) -> bool {
+    policy.limits.dollars_per_hour.and_then(MicroDollars::from_dollars).is_some()
+        || policy.limits.outer.operator.hourly.is_some()
 }
 
 /// An order in which candidates are kept.

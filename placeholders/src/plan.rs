@@ -114,16 +114,17 @@ pub fn plan(
         }
     }
     let dealt = dealt.into_iter().map(|(groups, _)| groups).collect();
-    let extra = beside_prepaid(dealt, &vec![u64::MAX; wants.len()], standing, catalog).1;
+    let (groups, extra) = beside_prepaid(dealt, &vec![u64::MAX; wants.len()], standing, catalog);
+    let free = standing.prepaid(&groups);
     let mut all = targets.clone();
     for ((all, extra), why) in all.iter_mut().zip(extra).zip(&mut why) {
         let extra = rolled_out(extra, policy);
         if extra > 0 {
-            *all += extra;
+            *all = all.saturating_add(extra);
             why.push(Step { reason: Reason::Prepaid, target: *all });
         }
     }
-    limit(&mut all, wants, standing, catalog, policy, &mut why);
+    limit(&mut all, (&targets, &free), wants, standing, catalog, policy, &mut why);
     // A limit on the number leaves out first what is held only because it is paid.
     let extra: Vec<u64> =
         all.iter().zip(&targets).map(|(all, want)| all.saturating_sub(*want)).collect();
@@ -131,11 +132,13 @@ pub fn plan(
         all.iter().zip(&extra).map(|(all, extra)| all.saturating_sub(*extra)).collect()
     };
     // Fewer placeholders are dealt otherwise, of which fewer may be prepaid.
+    let mut rounds = 0..ROUNDS_MAX;
     let (groups, held, more) = loop {
         let (dealt, held): (Vec<_>, Vec<_>) =
             deal(&wanted(&all), wants, standing, catalog).into_iter().unzip();
         let (groups, more) = beside_prepaid(dealt, &extra, standing, catalog);
-        let (before, free) = (all.clone(), standing.prepaid(&groups));
+        let free = if rounds.next().is_some() { standing.prepaid(&groups) } else { more.clone() };
+        let before = all.clone();
         limit_dollars(&mut all, wants, (standing, &free), catalog, policy, &mut why);
         if all == before {
             break (groups, held, more);
@@ -156,6 +159,11 @@ pub fn plan(
     }
     (Plan { buckets }, steady)
 }
+
+/// The most rounds in which limits in dollars count all prepaid placeholders: eight, because two
+/// suffice unless gangs are dealt otherwise. After them, only those count that are held because they
+/// are paid, so that the next round ends.
+const ROUNDS_MAX: usize = 8;
 
 fn sum(dealt: &[u64]) -> u64 {
     dealt.iter().fold(0, |sum, &n| sum.saturating_add(n))

@@ -361,6 +361,38 @@ fn check_prepaid_group(headroom: u64, standing: Standing, policy: &Policy, expec
 }
 
 #[test]
+fn neither_unknown_prices_nor_prepaid_instances_use_up_the_limits_of_other_buckets() {
+    // A bucket without a price gets nothing under a cap in dollars, and leaves the total to others.
+    let unpriced = OuterLimits { unpriced: [0].into(), ..OuterLimits::default() };
+    let limits = Limits { total: Some(3), outer: unpriced, ..capped_at(Some(99.0)).limits };
+    let policy = Policy { limits, ..Policy::default() };
+    check_prepaid((3, 3), standing(0, 0, 0), &[], &policy, [0, 3]);
+    // What is held only because it is paid comes after what is wanted elsewhere.
+    let limits = Limits { total: Some(4), ..Limits::default() };
+    let policy = Policy { limits, ..Policy::default() };
+    let prepaid = vec![Prepaid { left: 4, groups: SMALL.into() }];
+    let standing_ = Standing { prepaid, ..standing(0, 0, 0) };
+    let small = Want { chances: vec![0.5; 9], ..want(0, 1) };
+    let wants = [small, want(1, 3)];
+    let (plan, _) = plan(&wants, &standing_, &catalog(), &policy, &Steady::default(), at(0));
+    assert_eq!([plan.buckets[0].target, plan.buckets[1].target], [1, 3]);
+}
+
+#[test]
+fn a_cap_in_dollars_leaves_out_what_is_paid_for_at_first() {
+    let heavy = Group { weight: 1, ..group("a", 5) };
+    let catalog = catalog_of([bucket("small", 4_000, 1.0, vec![heavy, group("b", 5)])]);
+    let prepaid = vec![Prepaid { left: 5, groups: [(0, 1)].into() }];
+    let group = GroupStanding::default();
+    let standing = Standing { buckets: vec![vec![group; 2]], prepaid, ..Standing::default() };
+    let policy = capped_at(Some(4.0));
+    let (plan, _) = plan(&[want(0, 10)], &standing, &catalog, &policy, &Steady::default(), at(0));
+    let groups: Vec<u64> = plan.buckets[0].groups.iter().map(|group| group.want).collect();
+    assert_eq!(groups, [4, 5]);
+    assert_eq!(plan.buckets[0].why.len(), 2, "{:?}", plan.buckets[0].why);
+}
+
+#[test]
 fn only_the_groups_whose_instances_are_paid_hold_them() {
     let policy = Policy::default();
     check_prepaid_group(0, standing(0, 0, 0), &policy, [0, 3]);

@@ -258,7 +258,8 @@ impl Outcome {
             for (offer, held) in groups.iter().zip(held) {
                 if let (Some(name), 1) = (offer.instance_types.first(), offer.instance_types.len())
                 {
-                    *types.entry(name.clone()).or_default() += held;
+                    let sum = types.entry(name.clone()).or_default();
+                    *sum = sum.saturating_add(held);
                 }
             }
         }
@@ -274,7 +275,9 @@ impl Outcome {
         let free = standing.prepaid(&held);
         let (mut placeholders, mut hourly) = (0_u64, self.kept.hourly.0);
         for (id, bucket) in buckets {
-            let held = held.get(id).map_or(0, |groups| groups.iter().sum::<u64>());
+            let held = held
+                .get(id)
+                .map_or(0, |groups| groups.iter().fold(0, |sum: u64, n| sum.saturating_add(*n)));
             let stranded = standing.stranded(&[id]);
             let paid = (held - free.get(id).copied().unwrap_or(0)).saturating_add(stranded);
             placeholders = placeholders.saturating_add(held).saturating_add(stranded);
