@@ -161,8 +161,8 @@ pub fn plan(
 }
 
 /// The most rounds in which limits in dollars count all prepaid placeholders: eight, because two
-/// suffice unless gangs are dealt otherwise. After them, only those count that are held because they
-/// are paid, so that the next round ends.
+/// suffice unless gangs are dealt otherwise. After them, only those count that are held because
+/// they are paid, so that the next round ends.
 const ROUNDS_MAX: usize = 8;
 
 fn sum(dealt: &[u64]) -> u64 {
