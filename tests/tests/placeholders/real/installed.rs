@@ -70,6 +70,20 @@ impl World {
         Api::namespaced(self.plane.client(), NAMESPACE)
     }
 
+    /// Deletes a replica and waits for the pod that takes its place: until the old one has gone, the
+    /// set counts it as ready.
+    async fn replace(&self, replica: &str) {
+        let old = self.controllers().get(replica).await.unwrap().uid();
+        self.controllers().delete(replica, &DeleteParams::default()).await.unwrap();
+        let replaced =
+            wait::until_true("the pod of the replica to come back", DEADLINE, async || {
+                let pod = self.controllers().get_opt(replica).await?;
+                Ok(pod.is_some_and(|pod| pod.uid() != old && is_running(&pod)))
+            });
+        replaced.await.unwrap_or_else(|error| panic!("{error:#}"));
+        self.wait_for_ready_replicas(2).await;
+    }
+
     /// Waits until so many replicas are ready, as their probes say.
     async fn wait_for_ready_replicas(&self, count: i32) {
         let sets: Api<StatefulSet> = Api::namespaced(self.plane.client(), NAMESPACE);
@@ -171,14 +185,12 @@ async fn the_packed_chart_runs_the_image_on_real_nodes_through_its_whole_life() 
     // The pod of the leader is deleted: it gives up the Lease when it ends. The other one or the
     // new pod leads.
     let (leader, holder) = (world.leader_of(&REPLICAS).await, world.holder_of_lease().await);
-    let deleted = world.controllers().delete(&leader, &DeleteParams::default()).await;
-    deleted.unwrap();
+    world.replace(&leader).await;
     let passed_on = wait::until_true("another holder of the Lease", DEADLINE, async || {
         let next = world.holder_of_lease().await;
         Ok(!next.is_empty() && next != holder)
     });
     passed_on.await.unwrap_or_else(|error| panic!("{error:#}"));
-    world.wait_for_ready_replicas(2).await;
     world.wait_for_running_placeholders(1).await;
 
     drain(&world).await;
