@@ -69,6 +69,44 @@ where
     }
 }
 
+/// A whole response, after which the connection is closed.
+pub fn response(status: &str, kind: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    (head + body).into_bytes()
+}
+
+/// The action of capacity reservations, which the emulator does not have.
+pub const RESERVATIONS: &str = "ec2:DescribeCapacityReservations";
+
+/// The response to that action, in the documented form: a reservation and a Capacity Block of
+/// m5.xlarge in the zone us-east-1a, of which so many instances are not used.
+pub fn reservations(total: u64, available: u64) -> Vec<u8> {
+    let item = |id: &str, more: &str| {
+        format!(
+            "<item><capacityReservationId>{id}</capacityReservationId><ownerId>123456789012</ownerId>\
+             <instanceType>m5.xlarge</instanceType><instancePlatform>Linux/UNIX</instancePlatform>\
+             <availabilityZone>us-east-1a</availabilityZone><tenancy>default</tenancy>\
+             <totalInstanceCount>{total}</totalInstanceCount>\
+             <availableInstanceCount>{available}</availableInstanceCount><state>active</state>\
+             <tagSet><item><key>team</key><value>batch</value></item></tagSet>{more}</item>"
+        )
+    };
+    let open = "<endDateType>unlimited</endDateType><instanceMatchCriteria>open</instanceMatchCriteria>\
+        <reservationType>default</reservationType>";
+    let block = "<endDate>2030-01-01T11:30:00.000Z</endDate><endDateType>limited</endDateType>\
+        <instanceMatchCriteria>targeted</instanceMatchCriteria><reservationType>capacity-block</reservationType>";
+    let items = item("cr-open", open) + &item("cr-block", block);
+    let body = format!(
+        r#"<DescribeCapacityReservationsResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">
+<requestId>1</requestId><capacityReservationSet>{items}</capacityReservationSet>
+</DescribeCapacityReservationsResponse>"#
+    );
+    response("200 OK", "text/xml", &body)
+}
+
 /// Reads the only request of a connection: its head without the final empty line, and its body.
 async fn request(client: &mut TcpStream) -> Result<(String, String)> {
     let (mut text, mut part) = (String::new(), [0; 8_192]);

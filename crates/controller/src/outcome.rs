@@ -16,6 +16,16 @@ use crate::catalog::{Offers, Sizes, WantedPool};
 use crate::crd::{RolloutStatus, WarmPoolStatus};
 use crate::observe::{Device, HeldBack, Key};
 
+/// What could not be read from AWS, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// Why prices could not be read, one message for each action.
+    pub prices: Vec<String>,
+    /// Why capacity reservations of the operator's prices do not count, one message for each rule,
+    /// or why none could be read.
+    pub reservations: Vec<String>,
+}
+
 /// The outcome of a turn.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
@@ -23,8 +33,8 @@ pub struct Outcome {
     pub faults: Faults,
     /// The buckets on offer to the policy.
     pub offers: Option<Arc<Offers>>,
-    /// Why prices of AWS could not be read, one message for each action.
-    pub unread_prices: Vec<String>,
+    /// What could not be read from AWS.
+    pub unread: Unread,
     /// What is known of the nodes of groups.
     pub known: Sizes,
     /// The policy's view of the cluster. Empty where no bucket is on offer.

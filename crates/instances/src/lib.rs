@@ -8,6 +8,7 @@
 //! classes.rs     instance types of equal size
 //! file.rs        the catalog in a file, and in the settings of a run
 //! aws_prices.rs  prices that were read from AWS
+//! reservation.rs capacity reservations of AWS
 //! unfit.rs       why pods fit no instance type, in words
 //! ```
 
@@ -15,6 +16,7 @@ mod aws_prices;
 mod classes;
 mod file;
 mod price;
+mod reservation;
 mod size;
 mod table;
 mod unfit;
@@ -23,6 +25,7 @@ pub use aws_prices::{AwsPrices, ListedPrice, SpotPrices};
 pub use classes::{SizeClass, class_for, is_size_class, size_classes};
 pub use file::{CatalogFault, CatalogFile, GroupEntry, InstanceTypeEntry};
 pub use price::{Bought, Price, PriceChange, PriceRule, PriceRules, PriceSource, Purchase};
+pub use reservation::{CapacityReservation, ReservationSelector};
 pub use size::{Reserved, for_pods, pods_max, usable_memory};
 pub use table::{
     Accelerators, InstanceType, families, family, instance_type, instance_types, prices_date,

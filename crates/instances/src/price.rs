@@ -9,6 +9,7 @@ use embedder::{CapacityType, MicroDollars, Resources, UNLIMITED};
 use serde::{Deserialize, Serialize};
 
 use crate::aws_prices::AwsPrices;
+use crate::reservation::ReservationSelector;
 use crate::table::{
     InstanceType, US_EAST_1, family_of, instance_type, instance_types, prices_date,
 };
@@ -145,6 +146,10 @@ pub struct PriceRule {
     /// When they are no longer paid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<DateTime<Utc>>,
+    /// The capacity reservations of AWS whose instances are for this cluster. Their number, type,
+    /// zone and end are read from AWS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<ReservationSelector>,
 }
 
 /// How instances are bought, as operators and Karpenter name it.
@@ -217,6 +222,11 @@ impl PriceChange {
 }
 
 impl PriceRule {
+    /// Whether the rule counts instances that are paid anyway, and gives no price.
+    fn is_of_prepaid(&self) -> bool {
+        self.prepaid.is_some() || self.reservation.is_some()
+    }
+
     fn applies(&self, bought: &Bought<'_>) -> bool {
         let Self { instance_type, family, zone, capacity_type, .. } = self;
         let is = |given: &Option<String>, found: &str| given.as_ref().is_none_or(|it| it == found);
@@ -234,12 +244,28 @@ impl PriceRule {
     /// Why the rule is invalid: the field, and the problem.
     fn fault(&self) -> Option<(&'static str, String)> {
         let Self { instance_type, family, capacity_type, .. } = self;
-        let Self { price_per_hour, percent, prepaid, until, .. } = self;
+        let Self { price_per_hour, percent, prepaid, until, reservation, .. } = self;
         let named = [("instanceType", instance_type), ("family", family)];
         for (field, name) in named {
             if name.as_ref().is_some_and(|name| name.trim().is_empty()) {
                 return Some((field, "is empty".into()));
             }
+        }
+        if let Some(reservation) = reservation {
+            let is_alone = instance_type.is_none()
+                && family.is_none()
+                && self.zone.is_none()
+                && price_per_hour.is_none()
+                && percent.is_none()
+                && prepaid.is_none()
+                && until.is_none()
+                && *capacity_type != Some(Purchase::Spot);
+            let problem = match (reservation.is_valid(), is_alone) {
+                (false, _) => "expected an id such as cr-56fac701cc1951b03, tags, or both",
+                (true, false) => "allows only capacityType beside it, on-demand or reserved",
+                (true, true) => return None,
+            };
+            return Some(("reservation", problem.to_owned()));
         }
         if prepaid.is_none() {
             let of_prepaid = |field| Some((field, "needs prepaid".to_owned()));
@@ -270,7 +296,10 @@ impl PriceRule {
             }
             (None, Some(percent), None) => (!(0.0..=1_000.0).contains(percent))
                 .then(|| ("percent", format!("expected 0 to 1000 percent, got {percent}"))),
-            _ => Some(("pricePerHour", "give one of pricePerHour, percent and prepaid".into())),
+            _ => Some((
+                "pricePerHour",
+                "give one of pricePerHour, percent, prepaid and reservation".into(),
+            )),
         }
     }
 }
@@ -302,6 +331,12 @@ impl PriceRules {
         self.0.is_empty()
     }
 
+    /// The rules that count capacity reservations of AWS, with their positions.
+    pub fn reservations(&self) -> impl Iterator<Item = (usize, &ReservationSelector)> {
+        let rules = self.0.iter().enumerate();
+        rules.filter_map(|(at, rule)| Some((at, rule.reservation.as_ref()?)))
+    }
+
     /// The first rule that is invalid: its position, the field, and the problem.
     pub fn fault(&self) -> Option<(usize, &'static str, String)> {
         let mut rules = self.0.iter().enumerate();
@@ -315,7 +350,7 @@ impl PriceRules {
 
     /// The price of an instance for one hour.
     pub fn price(&self, bought: &Bought<'_>) -> Price {
-        let mut rules = self.0.iter().filter(|rule| rule.prepaid.is_none());
+        let mut rules = self.0.iter().filter(|rule| !rule.is_of_prepaid());
         let of_rule = rules.find(|rule| rule.applies(bought));
         let dollars = of_rule.and_then(|rule| rule.price_per_hour);
         if let Some(hourly) = dollars.and_then(MicroDollars::from_dollars) {
@@ -494,7 +529,7 @@ mod tests {
         let fault = |text: &str| rules(text).fault();
         assert_eq!(fault(r#"[{"percent": 90}, {"family": "m5", "pricePerHour": 0}]"#), None);
         let both = r#"[{"percent": 90}, {"percent": 9, "pricePerHour": 1}]"#;
-        let problem = || "give one of pricePerHour, percent and prepaid".to_owned();
+        let problem = || "give one of pricePerHour, percent, prepaid and reservation".to_owned();
         assert_eq!(fault(both), Some((1, "pricePerHour", problem())));
         assert_eq!(fault("[{}]"), Some((0, "pricePerHour", problem())));
         assert_eq!(fault(r#"[{"percent": -1}]"#).map(|(_, field, _)| field), Some("percent"));
@@ -523,7 +558,24 @@ mod tests {
             ),
             (
                 r#"{"instanceType": "m5.large", "prepaid": 3, "percent": 3}"#,
-                Some(("pricePerHour", "give one of pricePerHour, percent and prepaid")),
+                Some((
+                    "pricePerHour",
+                    "give one of pricePerHour, percent, prepaid and reservation",
+                )),
+            ),
+            (r#"{"reservation": {"id": "cr-1"}}"#, None),
+            (r#"{"reservation": {"tags": {"team": "a"}}, "capacityType": "reserved"}"#, None),
+            (
+                r#"{"reservation": {"id": "r-1"}}"#,
+                Some(("reservation", "expected an id such as cr-56fac701cc1951b03, tags, or both")),
+            ),
+            (
+                r#"{"reservation": {}}"#,
+                Some(("reservation", "expected an id such as cr-56fac701cc1951b03, tags, or both")),
+            ),
+            (
+                r#"{"reservation": {"id": "cr-1"}, "prepaid": 3, "instanceType": "m5.large"}"#,
+                Some(("reservation", "allows only capacityType beside it, on-demand or reserved")),
             ),
         ];
         for (rule, expected) in of_prepaid {
@@ -532,8 +584,12 @@ mod tests {
             assert_eq!(found, expected, "{rule}");
         }
         // Such a rule gives no price.
-        let text = r#"[{"instanceType": "m5.xlarge", "prepaid": 3}, {"percent": 50}]"#;
-        check(text, bought("m5.xlarge"), 0.096, PriceSource::Operator);
+        for of in
+            [r#""instanceType": "m5.xlarge", "prepaid": 3"#, r#""reservation": {"id": "cr-1"}"#]
+        {
+            let text = format!(r#"[{{{of}}}, {{"percent": 50}}]"#);
+            check(&text, bought("m5.xlarge"), 0.096, PriceSource::Operator);
+        }
     }
 
     /// If a type of the table were unknown, its estimate would not be below its price, whether the

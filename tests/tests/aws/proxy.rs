@@ -1,13 +1,13 @@
 //! A proxy in front of the emulator. It records the IAM action of each call, and does what the
 //! emulator does not support: it can throttle the first calls or deny actions, lists instance types
-//! for attributes, and stands in for the Price List service.
+//! for attributes and capacity reservations, and stands in for the Price List service.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use tests::aws_proxy::{self, Call};
+use tests::aws_proxy::{self, Call, RESERVATIONS, reservations, response};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -65,6 +65,7 @@ impl Proxy {
                         Ok(response("200 OK", "text/xml", &activities()))
                     }
                     "autoscaling:DescribeWarmPool" => Ok(response("200 OK", "text/xml", &pool())),
+                    RESERVATIONS => Ok(reservations(6, 2)),
                     TYPES_FOR => Ok(response("200 OK", "text/xml", &listed(&call))),
                     PRODUCTS => Ok(response("200 OK", JSON, &products(call.body())?)),
                     _ => call.forward().await,
@@ -191,12 +192,4 @@ fn pool() -> String {
 <DescribeWarmPoolResult><Instances>{members}</Instances></DescribeWarmPoolResult>
 <ResponseMetadata><RequestId>1</RequestId></ResponseMetadata></DescribeWarmPoolResponse>"#
     )
-}
-
-fn response(status: &str, kind: &str, body: &str) -> Vec<u8> {
-    let length = body.len();
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
-    );
-    (head + body).into_bytes()
 }

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -11,11 +13,13 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tests::audit::Entry;
 use tests::autoscaler::AutoscalerSettings;
+use tests::aws_proxy::{self, Call, RESERVATIONS, reservations};
 use tests::control_plane::Options;
 use tests::installed::{self, NAMESPACE, policy};
 use tests::node_group::NodeGroup;
 use tests::stepped_clock::SteppedClock;
 use tests::wait;
+use tokio::net::TcpListener;
 
 use super::world::{Plan, World, job};
 
@@ -191,18 +195,24 @@ async fn the_documented_ceilings_hold_placeholders_on_present_instance_types() {
     world.wait_for_groups(&[("g6", 1), ("m7i", 1), ("p5", 1)]).await;
 }
 
-/// A ceiling of no dollars leaves the instances that are paid anyway. A job takes one of them, and
-/// no further one is bought.
+/// A ceiling of no dollars leaves the instances of a reservation, which are paid anyway. A job takes
+/// one of them, and no further one is bought.
 #[tokio::test(flavor = "multi_thread")]
-async fn prepaid_instances_are_held_while_no_pod_needs_them() {
+async fn reserved_instances_are_held_while_no_pod_needs_them() {
     let folder = tempfile::tempdir().unwrap();
     let prices = folder.path().join("prices.yaml");
-    fs::write(&prices, "prices: [{instanceType: m5.xlarge, prepaid: 2}]").unwrap();
+    fs::write(&prices, "prices: [{reservation: {id: cr-open}}]").unwrap();
     let arguments =
-        vec!["--max-dollars-per-hour=0".to_owned(), format!("--prices={}", prices.display())];
-    let plan = Plan { arguments, ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
-    let world = plan.start(&policy("batch", &two("Act").replace("[0, 2]", "[0, 0]"))).await;
+        ["--max-dollars-per-hour=0".to_owned(), format!("--prices={}", prices.display())];
+    let mut world = Plan::of([NodeGroup::new("small", "m5.xlarge")]).start_alone().await;
+    let available = Arc::new(AtomicU64::new(2));
+    let endpoint = with_reservation(world.moto.endpoint(), Arc::clone(&available)).await;
+    let installed = installed::Prophet::apply_chart(&world.plane).await;
+    installed.unwrap_or_else(|error| panic!("{error:#}"));
+    world.start_controller_with(&arguments, &[("AWS_ENDPOINT_URL", endpoint)]).await;
+    world.apply(&policy("batch", &two("Act").replace("[0, 2]", "[0, 0]"))).await;
     world.wait_for_measured_placeholders(2).await;
+    available.store(0, Ordering::Relaxed);
     let reason = |status: &Value| status["buckets"][0]["reason"] == "prepaid";
     world.wait_for_status("batch", "the reason", reason).await;
     world.apply(&job("first", 1)).await;
@@ -212,6 +222,25 @@ async fn prepaid_instances_are_held_while_no_pod_needs_them() {
     assert_eq!(world.end_pods("default").await, 1);
     world.wait_for_placeholders([2, 0, 0]).await;
     assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
+}
+
+/// Starts a proxy to the emulated AWS, which has a reservation of two instances, of which so many
+/// are not used; returns its URL. It ends with the test.
+async fn with_reservation(emulator: &str, available: Arc<AtomicU64>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let answer = move |call: Call| {
+        let available = available.load(Ordering::Relaxed);
+        async move {
+            match call.action.as_str() {
+                RESERVATIONS => Ok(reservations(2, available)),
+                _ => call.forward().await,
+            }
+        }
+    };
+    let emulator = emulator.to_owned();
+    tokio::spawn(async move { aws_proxy::serve(listener, &emulator, answer).await });
+    endpoint
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,8 +13,12 @@ use instances::{InstanceType, SizeClass, for_pods, size_classes, usable_memory};
 use super::alike::Comparison;
 use super::group::{LaunchedBy, NodeGroup, OtherTypes, Pool};
 use super::labels::{INSTANCE_TYPE_LABEL, ZONE_LABELS, capacity_type};
+use super::overlays::added;
 use super::type_labels::{is_known, labels_of_type};
-use crate::observe::{CAPACITY_LABEL, Choice, NodeClaim, NodeFacts, NodePool, POOL_LABEL};
+use crate::observe::{
+    ACCELERATORS, CAPACITY_LABEL, Choice, Key, NodeClaim, NodeFacts, NodeOverlay, NodePool,
+    POOL_LABEL,
+};
 
 /// The values of Karpenter's label for the capacity type.
 const CAPACITY_TYPES: [&str; 3] = ["on-demand", "reserved", "spot"];
@@ -29,14 +33,15 @@ const CAPACITY_TYPES: [&str; 3] = ["on-demand", "reserved", "spot"];
 /// class configures for the kubelet.
 const UNKNOWN: u64 = 50;
 
-/// Builds the groups of the pools. `live` are the nodes of the cluster.
+/// Builds the groups of the pools, with what `overlays` add to their nodes. `live` are the nodes of
+/// the cluster.
 pub fn pool_groups<'a>(
     pools: impl Iterator<Item = &'a NodePool>,
-    claims: &[&NodeClaim],
-    live: &[&NodeFacts],
+    overlays: &BTreeMap<Key, NodeOverlay>,
+    (claims, live): (&[&NodeClaim], &[&NodeFacts]),
     comparison: &Comparison<'_>,
 ) -> Vec<NodeGroup> {
-    let mut seen = Seen::default();
+    let mut seen = Seen { overlays: overlays.clone(), ..Seen::default() };
     for claim in claims {
         if let Some(name) = claim.labels.get(INSTANCE_TYPE_LABEL) {
             seen.claims.entry(name).or_default().push(claim);
@@ -50,11 +55,12 @@ pub fn pool_groups<'a>(
     pools.flat_map(|pool| groups(pool, &seen, comparison)).collect()
 }
 
-/// Karpenter's claims and the ready nodes, by instance type.
+/// Karpenter's claims and the ready nodes, by instance type, and its overlays.
 #[derive(Default)]
 pub(super) struct Seen<'a> {
     claims: HashMap<&'a str, Vec<&'a NodeClaim>>,
     nodes: HashMap<&'a str, Vec<&'a NodeFacts>>,
+    overlays: BTreeMap<Key, NodeOverlay>,
 }
 
 impl<'a> Seen<'a> {
@@ -233,6 +239,15 @@ fn with_type_label(instance_type: &str, pool: &NodePool) -> BTreeMap<String, Str
     labels
 }
 
+/// The keys of the taints that nodes of these pools have only until they are set up, less those
+/// that a pool's nodes keep.
+pub fn startup_taints<'a>(pools: impl Iterator<Item = &'a NodePool> + Clone) -> BTreeSet<String> {
+    let kept: BTreeSet<&String> =
+        pools.clone().flat_map(|pool| &pool.taints).map(|taint| &taint.key).collect();
+    let passing = pools.flat_map(|pool| &pool.startup_taints);
+    passing.filter(|key| !kept.contains(key)).cloned().collect()
+}
+
 /// The API group of the node classes of Karpenter's provider for AWS.
 const AWS_CLASS: &str = "karpenter.k8s.aws";
 
@@ -257,9 +272,12 @@ fn group(
     let computed = unseen.filter_map(|name| instances::instance_type(name)).map(estimated);
     let estimate = claims().map(|claim| claim.allocatable).reduce(Resources::floor);
     let estimate = estimate.map(|least| computed.fold(least, Resources::floor));
-    // The devices that Karpenter's NodeClaims list for a node of the type.
-    let devices: BTreeMap<String, u64> = claims().flat_map(|claim| claim.devices.clone()).collect();
-    let mut of_node = amounts(*capacity, accelerator_kind);
+    // The devices that Karpenter expects on a node: those of its overlays, and those that its
+    // NodeClaims list.
+    let mut devices = added(&seen.overlays, &labels, &launched.types);
+    let (capacity, accelerator_kind) = with_accelerators(*capacity, accelerator_kind, &mut devices);
+    devices.extend(claims().flat_map(|claim| claim.devices.clone()));
+    let mut of_node = amounts(capacity, &accelerator_kind);
     of_node.extend(devices.clone());
     let limited = Pool { name: pool.name.clone(), limits: pool.limits.clone(), of_node };
     NodeGroup {
@@ -287,8 +305,8 @@ fn group(
         choices: choices(pool, &launched.choices, &labels),
         labels,
         taints: pool.taints.clone(),
-        capacity: *capacity,
-        accelerator_kind: accelerator_kind.clone(),
+        capacity,
+        accelerator_kind,
         pool: Some(limited),
         resources: devices.iter().map(|(name, n)| (name.clone(), n.to_string())).collect(),
         estimate,
@@ -296,6 +314,23 @@ fn group(
         unneeded_seconds: pool.unneeded_seconds,
         weight: pool.weight,
         may_have_warm_pool: false,
+    }
+}
+
+/// The capacity of a node and the kind of its accelerators, with the accelerators that are among
+/// the resources that overlays add. They are taken out of `added`.
+fn with_accelerators(
+    capacity: Resources,
+    kind: &AcceleratorKind,
+    added: &mut BTreeMap<String, u64>,
+) -> (Resources, AcceleratorKind) {
+    let others = if capacity.accelerators == 0 { &ACCELERATORS[..] } else { &[] };
+    let mut kinds = [kind.as_str()].into_iter().chain(others.iter().copied());
+    match kinds.find_map(|kind| Some((kind, added.remove(kind)?))) {
+        Some((kind, accelerators)) => {
+            (Resources { accelerators, ..capacity }, AcceleratorKind::new(kind))
+        }
+        None => (capacity, kind.clone()),
     }
 }
 
@@ -433,6 +468,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::observe::Taint;
 
     fn pool() -> NodePool {
         let object: DynamicObject = serde_json::from_value(json!({
@@ -471,7 +507,12 @@ mod tests {
                 }}},
             });
             let pool = NodePool::of(&serde_json::from_value(object).unwrap()).unwrap();
-            let groups = pool_groups([&pool].into_iter(), &[], &[], &Comparison::by_taints("pg"));
+            let groups = pool_groups(
+                [&pool].into_iter(),
+                &<_>::default(),
+                (&[], &[]),
+                &Comparison::by_taints("pg"),
+            );
             groups[0].unneeded_seconds
         };
         let after = |text: &str| unneeded(json!({"consolidateAfter": text}));
@@ -497,7 +538,12 @@ mod tests {
 
     #[test]
     fn a_pool_has_one_group_for_each_combination_of_choices() {
-        let groups = pool_groups([&pool()].into_iter(), &[], &[], &Comparison::by_taints("pg"));
+        let groups = pool_groups(
+            [&pool()].into_iter(),
+            &<_>::default(),
+            (&[], &[]),
+            &Comparison::by_taints("pg"),
+        );
         let line = |group: &NodeGroup| {
             let label = |key: &str| group.labels.get(key).cloned().unwrap_or_default();
             format!(
@@ -530,10 +576,75 @@ mod tests {
         }))
         .unwrap();
         let claim = NodeClaim::of(&claim).unwrap();
-        let groups =
-            pool_groups([&pool()].into_iter(), &[&claim], &[], &Comparison::by_taints("pg"));
+        let groups = pool_groups(
+            [&pool()].into_iter(),
+            &<_>::default(),
+            (&[&claim], &[]),
+            &Comparison::by_taints("pg"),
+        );
         assert_eq!(groups[0].estimate.map(|estimate| estimate.cpu_millis), Some(3_900));
         assert_eq!(groups[0].capacity.cpu_millis, 4_000);
+    }
+
+    /// Overlays by name, each with the capacity that it adds for some instance types, and its
+    /// weight.
+    fn overlays(all: &[(&str, &[&str], i32)]) -> BTreeMap<Key, NodeOverlay> {
+        let overlay = |(at, (capacity, types, weight)): (usize, &(&str, &[&str], i32))| {
+            let requirement =
+                json!({"key": INSTANCE_TYPE_LABEL, "operator": "In", "values": types});
+            let capacity: serde_json::Value = base::input::parse(capacity, "capacity").unwrap();
+            let object: DynamicObject = serde_json::from_value(json!({
+                "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": "a"},
+                "spec": {"requirements": [requirement], "capacity": capacity, "weight": weight},
+                "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+            }))
+            .unwrap();
+            let key = Key { namespace: String::new(), name: at.to_string() };
+            (key, NodeOverlay::of(&object).unwrap())
+        };
+        all.iter().enumerate().map(overlay).collect()
+    }
+
+    /// Checks the devices and the accelerators of a new node of a pool that launches a type, with
+    /// these overlays.
+    #[track_caller]
+    fn check_added(all: &[(&str, &[&str], i32)], name: &str, devices: &[(&str, &str)], gpus: u64) {
+        let pool = pool_of("batch", &[(INSTANCE_TYPE_LABEL, vec![name.to_owned()])]);
+        let overlays = overlays(all);
+        let comparison = Comparison::by_taints("pg");
+        let groups = pool_groups([&pool].into_iter(), &overlays, (&[], &[]), &comparison);
+        let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        assert_eq!(groups[0].resources, devices.iter().map(pair).collect(), "{all:?}");
+        assert_eq!(groups[0].capacity.accelerators, gpus, "{all:?}");
+    }
+
+    #[test]
+    fn overlays_add_resources_to_the_nodes_of_their_types() {
+        let here: &[&str] = &["m5.xlarge"];
+        let (fuse, none) = ([("example.com/fuse", "3")], []);
+        check_added(&[("{example.com/fuse: 3}", here, 1)], "m5.xlarge", &fuse, 0);
+        check_added(&[("{example.com/fuse: 3}", here, 1)], "m5.large", &none, 0);
+        // Of each resource, the overlay with the largest weight counts.
+        let both = [
+            ("{example.com/fuse: 1, example.com/fpga: 2}", here, 1),
+            ("{example.com/fuse: 3}", here, 2),
+        ];
+        let of_both = [("example.com/fpga", "2"), ("example.com/fuse", "3")];
+        check_added(&both, "m5.xlarge", &of_both, 0);
+        // Accelerators are no devices.
+        check_added(&[("{nvidia.com/gpu: 1}", here, 1)], "m5.xlarge", &none, 1);
+        check_added(&[("{nvidia.com/gpu: 4}", &["g5.xlarge"], 1)], "g5.xlarge", &none, 4);
+    }
+
+    #[test]
+    fn the_types_of_a_group_have_in_common_the_least_that_overlays_add() {
+        let overlays = overlays(&[
+            ("{example.com/fuse: 3, example.com/fpga: 1}", &["m5.xlarge"], 1),
+            ("{example.com/fuse: 2}", &["m5.large"], 1),
+        ]);
+        let types = ["m5.xlarge", "m5.large"].map(str::to_owned);
+        let expected = [("example.com/fuse".to_owned(), 2)].into();
+        assert_eq!(added(&overlays, &BTreeMap::new(), &types), expected);
     }
 
     /// A pool with these requirements.
@@ -569,12 +680,27 @@ mod tests {
                 requirements.push(("pg", placed.clone()));
             }
             let pools = [pool_of("batch", &requirements), pool_of("other", &requirements)];
-            let groups = pool_groups(pools.iter(), &[], &[], &Comparison::by_taints("pg"));
+            let groups = pool_groups(pools.iter(), &<_>::default(), (&[], &[]), &Comparison::by_taints("pg"));
             let places = if with_placement { placed.len() } else { 1 };
             prop_assert_eq!(groups.len(), 2 * types.len() * bought.len() * places);
             let names: BTreeSet<&String> = groups.iter().map(|group| &group.name).collect();
             prop_assert_eq!(names.len(), groups.len());
         }
+    }
+
+    #[test]
+    fn a_startup_taint_of_a_pool_passes_unless_nodes_keep_it() {
+        let pool = |passing: &str, kept: &str| NodePool {
+            startup_taints: [passing.to_owned()].into(),
+            taints: vec![Taint {
+                key: kept.into(),
+                value: String::new(),
+                effect: "NoSchedule".into(),
+            }],
+            ..pool()
+        };
+        let pools = [pool("cilium", "team"), pool("ebs", "cilium"), pool("ebs", "team")];
+        assert_eq!(startup_taints(pools.iter()), ["ebs".to_owned()].into());
     }
 
     #[test]
@@ -586,8 +712,8 @@ mod tests {
         ];
         let groups = pool_groups(
             [&pool_of("batch", &requirements)].into_iter(),
-            &[],
-            &[],
+            &<_>::default(),
+            (&[], &[]),
             &Comparison::by_taints("pg"),
         );
         let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();

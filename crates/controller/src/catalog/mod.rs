@@ -11,6 +11,7 @@
 //! joined.rs        what live nodes add to the description of their group
 //! known.rs         what is known of the nodes of a group, also while it has none
 //! offers.rs        the buckets on offer in a cluster, sized by its nodes
+//! overlays.rs      what Karpenter's overlays add to instance types
 //! size.rs          the size of a group's nodes
 //! price.rs         the price of an instance
 //! warm_pool.rs     the warm pools of groups that are wanted, and that stand
@@ -28,6 +29,7 @@ mod known;
 mod labels;
 mod live;
 mod offers;
+mod overlays;
 mod pool_classes;
 mod price;
 mod size;
@@ -38,7 +40,7 @@ pub use alike::{Comparison, label_of_part, named_parts};
 pub use described::file_groups;
 pub use group::{LaunchedBy, NodeGroup, OtherTypes, Pool};
 pub use joined::joined;
-pub use karpenter::{is_flexible, pool_groups};
+pub use karpenter::{is_flexible, pool_groups, startup_taints};
 pub use known::{Known, Sizes};
 pub use labels::is_capacity_label;
 pub use labels::{INSTANCE_TYPE_LABEL, REGION_LABEL, capacity_type, spot_labels};

@@ -151,7 +151,7 @@ mod tests {
         let chosen = classes.class_for(&pods, &[], &BTreeSet::new()).map(str::to_owned);
         let named: BTreeSet<String> = chosen.into_iter().collect();
         let comparison = Comparison { named_parts: &named, ..Comparison::by_taints("pg") };
-        let groups = pool_groups([&pool].into_iter(), &[], &[], &comparison);
+        let groups = pool_groups([&pool].into_iter(), &<_>::default(), (&[], &[]), &comparison);
         let found = groups.iter().map(|group| format!("{} {}", group.name, group.instance_type));
         assert_eq!(found.collect::<Vec<_>>(), expected, "{requirements}");
     }

@@ -6,8 +6,8 @@ use embedder::{CapacityType, Resources};
 use instances::{AwsPrices, Bought, Price, PriceChange, PriceRules};
 
 use super::group::{LaunchedBy, NodeGroup, OtherTypes};
-use super::labels::{INSTANCE_TYPE_LABEL, REGION_LABELS, ZONE_NAME_LABELS};
-use super::type_labels::labels_of_type;
+use super::labels::{REGION_LABELS, ZONE_NAME_LABELS};
+use super::overlays::applying;
 use crate::observe::{Key, NodeOverlay};
 
 /// The least change of a price of AWS that counts, in percent.
@@ -56,25 +56,14 @@ impl Pricing<'_> {
         last.filter(is_near).copied().unwrap_or(new)
     }
 
-    /// How Karpenter changes the price of an instance: by the overlay with the largest weight of
-    /// those whose requirements it meets, of equal ones by the last name (`OrderByWeight` of
-    /// Karpenter's overlays).
+    /// How Karpenter changes the price of an instance: by the first of its overlays that changes
+    /// prices.
     fn overlay(&self, group: &NodeGroup, instance_type: &str) -> Option<PriceChange> {
-        if self.overlays.is_empty() || group.launched_by != LaunchedBy::Karpenter {
+        if group.launched_by != LaunchedBy::Karpenter {
             return None;
         }
-        let mut labels = labels_of_type(instance_type, false);
-        labels.extend(labels_of_type(instance_type, true));
-        labels.insert(INSTANCE_TYPE_LABEL.to_owned(), instance_type.to_owned());
-        labels.extend(group.labels.clone());
-        let applies = |overlay: &&NodeOverlay| {
-            overlay.choices.iter().all(|(key, choice)| match labels.get(key) {
-                Some(value) => choice.allows(value),
-                None => choice.allows_none(),
-            })
-        };
-        let applying = self.overlays.values().filter(applies);
-        applying.max_by_key(|overlay| overlay.weight).map(|overlay| overlay.change)
+        let applying = applying(self.overlays, &group.labels, instance_type);
+        applying.into_iter().find_map(|overlay| overlay.change)
     }
 
     /// The price of an instance of a group whose nodes have `has` for pods: of the types that

@@ -63,18 +63,26 @@ impl Config {
         Pricing { rules: &self.prices, region, read, overlays: &world.node_overlays, last: None }
     }
 
-    /// How groups of nodes are compared, given the labels by which pods select nodes, and the parts
-    /// that names of buckets had before.
-    pub(super) fn comparison<'a>(
-        &'a self,
-        selected_labels: &'a BTreeSet<String>,
-        named_parts: &'a BTreeSet<String>,
-    ) -> Comparison<'a> {
+    /// How groups of nodes are compared.
+    pub(super) fn comparison<'a>(&'a self, known: &'a Distinctions) -> Comparison<'a> {
+        let Distinctions { selected_labels, named_parts, startup_taints } = known;
         Comparison {
             named_parts,
             placement_group_label: &self.placement_group_label,
-            startup_taints: &self.startup_taints,
+            startup_taints,
             selected_labels,
         }
     }
+}
+
+/// What distinguishes groups of nodes, as the cluster showed it.
+#[derive(Default)]
+pub(super) struct Distinctions {
+    /// The keys of the labels by which batch pods select nodes, or did so before.
+    pub(super) selected_labels: BTreeSet<String>,
+    /// The parts that names of buckets have had, such as `team=a` in `m5.xlarge/team=a`.
+    pub(super) named_parts: BTreeSet<String>,
+    /// The keys of taints that nodes have only until they are set up: those of the operator, and
+    /// those of Karpenter's pools.
+    pub(super) startup_taints: BTreeSet<String>,
 }

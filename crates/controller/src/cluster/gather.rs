@@ -5,6 +5,8 @@ mod planned;
 mod prepaid;
 mod workflows;
 
+pub(super) use self::prepaid::unread_reservations;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 

@@ -105,12 +105,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
-use crate::catalog::{Offer, Offers, WantedPools, label_of_part, named_parts};
+use crate::catalog::{self, Offer, Offers, WantedPools, label_of_part, named_parts};
 
 pub use self::acting::{ActingPolicy, RecordedPods, SimulateIfActed};
 use self::backoff::backoff;
 pub use self::config::Config;
+use self::config::Distinctions;
 pub use self::election::{Election, LEASE_NAME, Leadership};
+use self::gather::unread_reservations;
 pub use self::gather::{Places, Seen, View};
 pub use self::health::Health;
 pub use self::launch_latencies::LaunchLatencies;
@@ -119,7 +121,7 @@ use self::off_switch::follow_off_switch;
 pub use self::off_switch::{switch_off, switch_on};
 use self::pod_sizes::PodSizes;
 pub use self::price_reads::PriceReader;
-use self::price_reads::{Kept, follow_prices};
+use self::price_reads::{Kept, follow_prices, follow_reservations};
 pub use self::remote_model::RemoteModel;
 pub use self::reviews::{Access, Reviewer};
 pub use self::settings::{Allowed, BucketSelection, PolicySettings};
@@ -133,8 +135,8 @@ use self::turn_input::{TurnContext, TurnInput};
 use self::yielding::{Relief, Yield, Yielding, relief};
 use crate::crd::{Mode, OverprovisioningPolicy};
 use crate::explain::{Explain, Reaction};
-use crate::observe::{Key, PodClass, Shared, Watches, Workloads};
-use crate::outcome::Outcome;
+use crate::observe::{Key, PodClass, Shared, Watches, Workloads, World};
+use crate::outcome::{Outcome, Unread};
 use crate::writes::Writes;
 
 /// The result of one turn of one policy.
@@ -176,10 +178,7 @@ pub struct Controller {
     wanted_pools: watch::Sender<Option<WantedPools>>,
     /// The instance types on offer, whose prices are read from AWS.
     types_on_offer: watch::Sender<BTreeSet<String>>,
-    /// The keys of the labels by which batch pods select nodes, or did so before.
-    selected_labels: BTreeSet<String>,
-    /// The parts that names of buckets have had, such as `team=a` in `m5.xlarge/team=a`.
-    named_parts: BTreeSet<String>,
+    known: Distinctions,
     /// The size classes of pools without a list of instance types.
     sizes: PodSizes,
     runs: BTreeMap<Key, PolicyController>,
@@ -222,8 +221,7 @@ impl Controller {
             groups,
             wanted_pools,
             types_on_offer: <_>::default(),
-            selected_labels: BTreeSet::new(),
-            named_parts: BTreeSet::new(),
+            known: Distinctions::default(),
             sizes: PodSizes::default(),
             runs: BTreeMap::new(),
             yielding: Yielding::default(),
@@ -307,9 +305,9 @@ impl Controller {
     /// need.
     fn all_offers(&mut self, groups: &Groups) -> anyhow::Result<Offers> {
         let policies = self.policies();
-        self.read_selected_labels(&policies, groups);
+        self.read_distinctions(&policies, groups);
         let world = self.shared.world();
-        let comparison = self.config.comparison(&self.selected_labels, &self.named_parts);
+        let comparison = self.config.comparison(&self.known);
         groups.offers(&world, &comparison, &self.config.pricing(&world))
     }
 
@@ -318,19 +316,28 @@ impl Controller {
         if let Some(reader) = self.config.price_reader.clone() {
             let kept = Kept { place: self.config.data.clone(), writer };
             let wanted = self.types_on_offer.subscribe();
+            if self.config.prices.reservations().next().is_some() {
+                follow_reservations(reader.clone(), &self.shared);
+            }
             follow_prices(reader, wanted, Arc::clone(&self.shared), kept);
         }
     }
 
-    /// Waits for the prices of AWS for a while, if they are read.
+    /// Waits for what is read from AWS, prices and capacity reservations, for a while.
     async fn wait_for_prices(&mut self) {
         if self.config.price_reader.is_none() {
             return;
         }
         if let Ok(offers) = self.all_offers(&self.groups()) {
             note_types(&self.types_on_offer, [&offers]);
+            let with_reservations = self.config.prices.reservations().next().is_some();
+            let is_read = || {
+                let world = self.shared.world();
+                world.aws_prices.as_ref().is_some_and(|read| read.is_tried)
+                    && (world.reservations.is_some() || !with_reservations)
+            };
             let read = async {
-                while !self.shared.world().aws_prices.as_ref().is_some_and(|read| read.is_tried) {
+                while !is_read() {
                     self.shared.changed().await;
                 }
             };
@@ -409,17 +416,17 @@ impl Controller {
             run.recall(FIRST_READ.max(self.patience), now).await;
             self.health.beat();
         }
-        self.read_selected_labels(&policies, &groups);
+        self.read_distinctions(&policies, &groups);
         let many_not_ready = {
             let mut world = self.shared.world();
             let stale = self.stale.note(world.failing.keys(), now);
             world.index.set_stale(stale);
             world.index.expect_nodes_back(now)
         };
-        let (occurred, is_off, unread_prices) = {
+        let (occurred, is_off, unread) = {
             let mut world = self.shared.world();
-            let unread = world.aws_prices.as_ref().map(|read| read.failing.clone());
-            (world.index.take_occurred(now.timestamp()), world.is_off, unread.unwrap_or_default())
+            let unread = self.unread(&world);
+            (world.index.take_occurred(now.timestamp()), world.is_off, unread)
         };
         let yielding = self.yield_to_waiting_pods(&groups, now);
         let (mut taken, mut left) = (BTreeSet::new(), self.config.allowed.ceiling);
@@ -439,8 +446,7 @@ impl Controller {
                 groups: &groups,
                 patience: self.patience,
                 writes: &self.writes,
-                selected_labels: &self.selected_labels,
-                named_parts: &self.named_parts,
+                known: &self.known,
                 taken: &taken,
                 left,
                 prepaid_taken: &prepaid_taken,
@@ -449,7 +455,7 @@ impl Controller {
                 clock_fault: clock_fault.as_deref(),
                 many_not_ready,
                 is_off,
-                unread_prices: &unread_prices,
+                unread: &unread,
             };
             let span = tracing::info_span!("turn", policy = %key);
             let input = TurnInput::new(&key, &policy, &context, now, writes);
@@ -476,7 +482,7 @@ impl Controller {
             outcomes.push(Looked { key, policy, outcome, time: now });
         }
         self.wanted_pools.send_replace(writes.then_some(wanted_pools));
-        self.named_parts.extend(named);
+        self.known.named_parts.extend(named);
         let offers = outcomes.iter().filter_map(|looked| looked.outcome.offers.as_deref());
         note_types(&self.types_on_offer, offers);
         let since = outcomes.iter().filter_map(|looked| looked.outcome.account.since).min();
@@ -503,13 +509,22 @@ impl Controller {
         policies
     }
 
+    /// What could not be read from AWS.
+    fn unread(&self, world: &World) -> Unread {
+        let prices = world.aws_prices.as_ref().map(|read| read.failing.clone());
+        Unread {
+            prices: prices.unwrap_or_default(),
+            reservations: unread_reservations(&self.config.prices, world.reservations.as_ref()),
+        }
+    }
+
     /// What placeholders do for pods that have waited for longer than the lead time, although a
     /// group could still launch nodes for them.
     fn yield_to_waiting_pods(&mut self, groups: &Groups, now: DateTime<Utc>) -> Yield {
         let leads = self.runs.values().filter_map(PolicyController::lead_seconds);
         let Some(patience) = leads.max() else { return Yield::No };
         let world = self.shared.world();
-        let comparison = self.config.comparison(&self.selected_labels, &self.named_parts);
+        let comparison = self.config.comparison(&self.known);
         let allowed = &self.config.allowed;
         // Whether the volumes of other teams' pods are usable in every zone is not known.
         let waits = |class: &PodClass| {
@@ -530,23 +545,26 @@ impl Controller {
         })
     }
 
-    /// Adds the labels by which pods select nodes: those of the history's buckets, and those that
-    /// the constraints of selected pods name.
+    /// Reads the startup taints of pools, and adds the labels by which pods select nodes: those of
+    /// the history's buckets, and those that the constraints of selected pods name.
     ///
     /// Labels are never removed, because buckets would change whenever the last pod with a selector
     /// ends.
-    fn read_selected_labels(
+    fn read_distinctions(
         &mut self,
         policies: &[(Key, Arc<OverprovisioningPolicy>)],
         groups: &Groups,
     ) {
+        let Distinctions { selected_labels, named_parts, startup_taints } = &mut self.known;
         for run in self.runs.values() {
             let labels = run.recalled_parts().filter_map(|part| label_of_part(part));
-            self.selected_labels.extend(labels.map(str::to_owned));
-            self.named_parts.extend(run.recalled_parts().cloned());
-            self.selected_labels.extend(run.known_labels().cloned());
+            selected_labels.extend(labels.map(str::to_owned));
+            named_parts.extend(run.recalled_parts().cloned());
+            selected_labels.extend(run.known_labels().cloned());
         }
         let world = self.shared.world();
+        *startup_taints = self.config.startup_taints.clone();
+        startup_taints.extend(catalog::startup_taints(world.node_pools.values()));
         let settings = policies
             .iter()
             .filter_map(|(_, policy)| policy.spec.settings(&self.config.allowed).ok());
@@ -561,13 +579,13 @@ impl Controller {
         self.sizes.refresh(world.node_pools.values());
         let daemons = index.daemons();
         for class in batch {
-            self.sizes.add(&class, &daemons, &mut self.named_parts);
+            self.sizes.add(&class, &daemons, named_parts);
             let named = class.constraints.label_keys();
-            let unknown = named.filter(|key| !self.selected_labels.contains(*key));
+            let unknown = named.filter(|key| !selected_labels.contains(*key));
             let unknown = unknown.filter(|key| groups.have(key, &world));
             new.extend(unknown.map(str::to_owned));
         }
-        self.selected_labels.extend(new);
+        selected_labels.extend(new);
     }
 
     /// Lists the pods again if a policy selects by labels that the index did not keep. Returns

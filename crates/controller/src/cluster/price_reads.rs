@@ -11,7 +11,8 @@ use instances::AwsPrices;
 use tokio::sync::watch;
 
 use super::election::Leadership;
-use crate::observe::{ReadPrices, Shared};
+use crate::causes::chain;
+use crate::observe::{ReadPrices, ReadReservations, Shared};
 
 #[cfg(feature = "aws")]
 pub use crate::catalog::aws::PriceReader;
@@ -34,6 +35,13 @@ impl PriceReader {
         _: &BTreeSet<String>,
         _: chrono::DateTime<chrono::Utc>,
     ) -> Vec<String> {
+        match *self {}
+    }
+
+    #[expect(clippy::unused_async, reason = "that of the feature aws waits")]
+    async fn reservations(
+        &self,
+    ) -> Result<Vec<instances::CapacityReservation>, std::convert::Infallible> {
         match *self {}
     }
 }
@@ -95,6 +103,35 @@ pub(super) fn follow_prices(
             if matches!(changed, Ok(Err(_))) {
                 return;
             }
+        }
+    });
+}
+
+/// How often capacity reservations are read: every minute, as Auto Scaling groups are.
+const RESERVATIONS_EVERY: Duration = Duration::from_mins(1);
+
+/// Reads the capacity reservations of AWS, and shows them in the world of `shared`, while something
+/// else uses it. After a failure, those that were read last stay.
+pub(super) fn follow_reservations(reader: PriceReader, shared: &Arc<Shared>) {
+    let shared = Arc::downgrade(shared);
+    tokio::spawn(async move {
+        let mut read = ReadReservations::default();
+        loop {
+            let found = reader.reservations().await.map_err(|error| chain(&error));
+            let failing = found.as_ref().err().cloned();
+            if let Some(error) = failing.as_ref().filter(|_| failing != read.failing) {
+                tracing::warn!(error, "capacity reservations not read from AWS");
+            }
+            let known = found.map_or_else(|_| Arc::clone(&read.known), Arc::from);
+            let is_new = failing != read.failing || known != read.known;
+            read = ReadReservations { known, failing };
+            let Some(shared) = shared.upgrade() else { return };
+            let is_first = shared.world().reservations.replace(read.clone()).is_none();
+            if is_new || is_first {
+                shared.ring();
+            }
+            drop(shared);
+            tokio::time::sleep(RESERVATIONS_EVERY).await;
         }
     });
 }

@@ -240,7 +240,12 @@ impl Groups {
         }
         let live: Vec<_> = nodes.iter().map(|(_, _, facts)| facts).collect();
         let claims: Vec<_> = world.node_claims.values().collect();
-        let pools = pool_groups(world.node_pools.values(), &claims, &live, comparison);
+        let pools = pool_groups(
+            world.node_pools.values(),
+            &world.node_overlays,
+            (&claims, &live),
+            comparison,
+        );
         let launches = Launchers {
             pools: world.node_pools.values().map(|pool| (pool.name.as_str(), pool)).collect(),
             with_size_classes: pools

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use kube::{Client, Resource as _};
 use placeholders::{Ceiling, Owner};
 
-use super::config::Config;
+use super::config::{Config, Distinctions};
 use super::election::Leadership;
 use super::sources::Groups;
 use super::standing::{Stands, Writer};
@@ -16,6 +16,7 @@ use super::yielding::Yield;
 use crate::actuate::Actuator;
 use crate::crd::{Mode, OverprovisioningPolicy};
 use crate::observe::{Key, Occurred, Shared};
+use crate::outcome::Unread;
 use crate::writes::Writes;
 
 /// One turn of a policy.
@@ -40,10 +41,7 @@ pub(super) struct TurnContext<'a> {
     pub(super) patience: Duration,
     /// Which writes may be sent now.
     pub(super) writes: &'a Writes,
-    /// The keys of the labels by which batch pods select nodes.
-    pub(super) selected_labels: &'a BTreeSet<String>,
-    /// The parts that names of buckets have had, such as `team=a` in `m5.xlarge/team=a`.
-    pub(super) named_parts: &'a BTreeSet<String>,
+    pub(super) known: &'a Distinctions,
     /// The names of the groups that older policies use.
     pub(super) taken: &'a BTreeSet<String>,
     /// What the operator's limits leave after older policies.
@@ -60,8 +58,8 @@ pub(super) struct TurnContext<'a> {
     pub(super) many_not_ready: bool,
     /// Whether the off switch stops all policies.
     pub(super) is_off: bool,
-    /// Why prices of AWS could not be read, one message for each action.
-    pub(super) unread_prices: &'a [String],
+    /// What could not be read from AWS.
+    pub(super) unread: &'a Unread,
 }
 
 impl<'a> TurnInput<'a> {

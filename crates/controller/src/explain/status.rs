@@ -17,7 +17,7 @@ use crate::crd::{
     TierStatus, UnplacedStatus,
 };
 use crate::observe::Key;
-use crate::outcome::{Cause, Decision, Outcome, PlanSeen, TierPods};
+use crate::outcome::{Cause, Decision, Outcome, PlanSeen, TierPods, Unread};
 
 /// The most shapes of unplaced pods in a status.
 const UNPLACED_MAX: usize = 20;
@@ -221,10 +221,8 @@ fn conditions(
         None => ("False", "AllWell", "no problems".to_owned()),
         Some(fault) => ("True", fault.cause.label(), messages.join("; ")),
     };
-    let prices = outcome
-        .offers
-        .as_ref()
-        .map(|offers| (PRICES_KNOWN, prices_known(offers, &outcome.unread_prices)));
+    let prices =
+        outcome.offers.as_ref().map(|offers| (PRICES_KNOWN, prices_known(offers, &outcome.unread)));
     [("Ready", ready), ("Degraded", degraded)]
         .into_iter()
         .chain(prices)
@@ -252,7 +250,7 @@ pub(super) const PRICES_KNOWN: &str = "PricesKnown";
 
 /// Status, reason and message of the condition about prices. `unread` are the failures to read them
 /// from AWS.
-fn prices_known(offers: &Offers, unread: &[String]) -> (&'static str, &'static str, String) {
+fn prices_known(offers: &Offers, unread: &Unread) -> (&'static str, &'static str, String) {
     let named = |source: PriceSource| -> Vec<&str> {
         let all = offers.catalog.buckets().iter().zip(&offers.prices);
         all.filter(|(_, found)| **found == source).map(|(bucket, _)| bucket.name.as_str()).collect()
@@ -269,11 +267,14 @@ fn prices_known(offers: &Offers, unread: &[String]) -> (&'static str, &'static s
             elsewhere.join(", ")
         );
         ("False", "OtherRegion", message)
-    } else if !unread.is_empty() && offers.prices.iter().any(|of| of.is_listed() || of.is_of_aws())
+    } else if !unread.reservations.is_empty() {
+        ("False", "ReservationsNotRead", unread.reservations.join("; "))
+    } else if !unread.prices.is_empty()
+        && offers.prices.iter().any(|of| of.is_listed() || of.is_of_aws())
     {
         let message = format!(
             "prices were not read from AWS, so the last ones, or else those of the built-in table, count: {}",
-            unread.join("; ")
+            unread.prices.join("; ")
         );
         ("False", "NotRead", message)
     } else {

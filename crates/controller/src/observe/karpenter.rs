@@ -1,7 +1,7 @@
 //! The fields that Prophet reads of Karpenter: NodePools, and NodeClaims, which are the nodes that
 //! Karpenter has requested.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::quantity::{millis, units};
 use base::span::Span;
@@ -32,6 +32,8 @@ pub struct NodePool {
     pub labels: BTreeMap<String, String>,
     /// The taints of each node of the pool.
     pub taints: Vec<Taint>,
+    /// The keys of the taints that a node of the pool has only until it is set up.
+    pub startup_taints: BTreeSet<String>,
     /// The values that a node may have, by label: the requirements.
     pub choices: BTreeMap<String, Choice>,
     /// By label, the fewest values that the instance types for a new node must have, so that the
@@ -66,13 +68,15 @@ pub struct NodeClaim {
     pub devices: BTreeMap<String, u64>,
 }
 
-/// A `NodeOverlay` of `karpenter.sh/v1alpha1` that changes prices.
+/// A `NodeOverlay` of `karpenter.sh/v1alpha1`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeOverlay {
-    /// The values that a node has for which the change holds, by label: the requirements.
+    /// The values that a node has for which the overlay holds, by label: the requirements.
     pub choices: BTreeMap<String, Choice>,
-    /// The change.
-    pub change: PriceChange,
+    /// The change of the price, if there is one.
+    pub change: Option<PriceChange>,
+    /// The resources that a node has in addition, by name, in whole units.
+    pub capacity: BTreeMap<String, u64>,
     /// Of several overlays, the one with the largest weight holds.
     pub weight: i32,
 }
@@ -84,13 +88,15 @@ struct OverlaySpec {
     requirements: Vec<Requirement>,
     price: Option<String>,
     price_adjustment: Option<String>,
+    #[serde(default, deserialize_with = "quantities")]
+    capacity: BTreeMap<String, String>,
     #[serde(default)]
     weight: i32,
 }
 
 impl NodeOverlay {
-    /// Reads a `NodeOverlay`. Returns `None` if it is being deleted, is invalid, changes no price,
-    /// or if Karpenter does not apply it, because it is not ready.
+    /// Reads a `NodeOverlay`. Returns `None` if it is being deleted, is invalid, or if Karpenter
+    /// does not apply it, because it is not ready.
     pub fn of(object: &DynamicObject) -> Option<Self> {
         let conditions = object.data.pointer("/status/conditions")?.as_array()?;
         let is_ready =
@@ -98,13 +104,17 @@ impl NodeOverlay {
         if object.metadata.deletion_timestamp.is_some() || !is_ready {
             return None;
         }
-        let OverlaySpec { requirements, price, price_adjustment, weight } =
+        let OverlaySpec { requirements, price, price_adjustment, capacity, weight } =
             serde_json::from_value(object.data.get("spec")?.clone()).ok()?;
-        let change = match price {
-            Some(price) => PriceChange::To(MicroDollars::from_dollars(price.parse().ok()?)?),
-            None => PriceChange::of_adjustment(&price_adjustment?)?,
+        let change = match (price, price_adjustment) {
+            (Some(price), _) => {
+                Some(PriceChange::To(MicroDollars::from_dollars(price.parse().ok()?)?))
+            }
+            (None, Some(adjustment)) => Some(PriceChange::of_adjustment(&adjustment)?),
+            (None, None) => None,
         };
-        Some(Self { choices: choices(requirements.iter()), change, weight })
+        let capacity = amounts(&capacity, "").collect();
+        Some(Self { choices: choices(requirements.iter()), change, capacity, weight })
     }
 }
 
@@ -178,6 +188,8 @@ struct PoolMeta {
 struct PoolNode {
     requirements: Vec<PoolRequirement>,
     taints: Vec<NodeTaint>,
+    #[serde(rename = "startupTaints")]
+    startup_taints: Vec<NodeTaint>,
     #[serde(rename = "nodeClassRef")]
     node_class_ref: NodeClassRef,
     #[serde(rename = "expireAfter")]
@@ -213,7 +225,8 @@ impl NodePool {
         }
         let PoolSpec { template, limits, replicas, weight, disruption } =
             serde_json::from_value(object.data.get("spec")?.clone()).ok()?;
-        let PoolNode { requirements, taints, node_class_ref, expire_after } = template.spec;
+        let PoolNode { requirements, taints, startup_taints, node_class_ref, expire_after } =
+            template.spec;
         let fewest =
             requirements.iter().filter_map(|PoolRequirement { requirement, min_values }| {
                 Some((requirement.key.clone(), (*min_values)?))
@@ -227,6 +240,7 @@ impl NodePool {
             name: object.name_any(),
             labels: template.metadata.labels,
             taints: taints.into_iter().map(taint).collect(),
+            startup_taints: startup_taints.into_iter().map(|taint| taint.key).collect(),
             choices: choices(requirements.iter().map(|one| &one.requirement)),
             min_values: fewest.collect(),
             limits: limits.into_iter().filter_map(limit).collect(),

@@ -88,7 +88,7 @@ pub use objects::{
 pub use optional::WORKFLOW_KINDS;
 pub use plan::{Plan, RecalledPlan};
 pub use planned::PLANNED_DEMANDS;
-pub use requests::{PodRequests, kind_in, requests, resources};
+pub use requests::{ACCELERATORS, PodRequests, kind_in, requests, resources};
 pub use scale_up_events::{NoScaleUp, ScaleUpReports};
 pub use schedule::Schedule;
 pub use shortages::{Launches, Shortages};
@@ -98,5 +98,5 @@ pub(crate) use taints::is_passing;
 pub use watch::{Scope, Watches};
 pub(crate) use workloads::all_met;
 pub use workloads::{SpotFor, WaitingState, Workloads};
-pub use world::{OFF_SWITCH, OwnedObject, ReadPrices, World};
+pub use world::{OFF_SWITCH, OwnedObject, ReadPrices, ReadReservations, World};
 pub use written::Written;

@@ -15,7 +15,7 @@ use super::objects::{Container, ContainerStatus, Pod, PodSpec, is_condition};
 
 /// Resource names that count as accelerators. If a pod requests several, the first one in this list
 /// counts.
-pub(super) const ACCELERATORS: [&str; 4] = [
+pub const ACCELERATORS: [&str; 4] = [
     AcceleratorKind::NVIDIA,
     AcceleratorKind::AMD,
     AcceleratorKind::NEURON,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use instances::AwsPrices;
+use instances::{AwsPrices, CapacityReservation};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::core::DynamicObject;
 use placeholders::{BUCKET_ANNOTATION, GROUP_ANNOTATION, POLICY_LABEL, SHRUNK_ANNOTATION};
@@ -37,7 +37,7 @@ pub struct World {
     pub buffers: Option<BTreeMap<Key, OwnedObject>>,
     /// The NodePools of Karpenter.
     pub node_pools: BTreeMap<Key, NodePool>,
-    /// The `NodeOverlay`s of Karpenter that change prices.
+    /// The `NodeOverlay`s of Karpenter.
     pub node_overlays: BTreeMap<Key, NodeOverlay>,
     /// The NodeClaims of Karpenter: nodes that it has requested.
     pub node_claims: BTreeMap<Key, NodeClaim>,
@@ -57,6 +57,9 @@ pub struct World {
     /// The prices that were read from AWS. `None` until the first attempt, and where they are not
     /// read.
     pub aws_prices: Option<ReadPrices>,
+    /// The capacity reservations that were read from AWS. `None` where they are not read, and until
+    /// the first attempt.
+    pub reservations: Option<ReadReservations>,
     /// The errors of failing watches, by the name of the watch.
     pub failing: BTreeMap<String, String>,
     /// The names of the watches whose first list the controller awaits when it starts.
@@ -110,6 +113,15 @@ pub struct ReadPrices {
     pub failing: Vec<String>,
     /// Whether this process has tried to read them. Otherwise they are those of before a restart.
     pub is_tried: bool,
+}
+
+/// The capacity reservations of AWS, and why they could not be read again.
+#[derive(Clone, Debug, Default)]
+pub struct ReadReservations {
+    /// What was read last.
+    pub known: Arc<[CapacityReservation]>,
+    /// What failed in the last attempt.
+    pub failing: Option<String>,
 }
 
 /// An object that represents the placeholders of one group.

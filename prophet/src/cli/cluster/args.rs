@@ -262,6 +262,13 @@ impl ClusterArgs {
             (None, GroupSource::File(file)) => file.prices.clone(),
             (None, _) => PriceRules::default(),
         };
+        if price_reader.is_none()
+            && let Some((at, _)) = prices.reservations().next()
+        {
+            anyhow::bail!(
+                "prices[{at}].reservation: capacity reservations are read from AWS, so give --aws-prices true, or their number as prepaid"
+            );
+        }
         let config = Config {
             scope: Scope {
                 namespaces: self.namespaces.or_default(&client).await?,

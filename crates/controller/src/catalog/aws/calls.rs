@@ -12,7 +12,7 @@ use aws_sdk_autoscaling::types::{
 };
 use aws_sdk_ec2::error::ProvideErrorMetadata;
 use aws_sdk_ec2::primitives::DateTime as AwsTime;
-use aws_sdk_ec2::types::{Filter, SpotPrice};
+use aws_sdk_ec2::types::{CapacityReservation as AwsReservation, Filter, SpotPrice};
 use aws_sdk_pricing::types::FilterType;
 use aws_types::region::Region;
 use chrono::{DateTime, Utc};
@@ -31,6 +31,7 @@ pub(super) const TYPES: &str = "ec2:DescribeInstanceTypes";
 pub(super) const ACTIVITIES: &str = "autoscaling:DescribeScalingActivities";
 const PRODUCTS: &str = "pricing:GetProducts";
 const SPOT_PRICES: &str = "ec2:DescribeSpotPriceHistory";
+pub(super) const RESERVATIONS: &str = "ec2:DescribeCapacityReservations";
 
 pub(super) const TYPES_FOR: &str = "ec2:GetInstanceTypesFromInstanceRequirements";
 const IMAGES: &str = "ec2:DescribeImages";
@@ -42,7 +43,7 @@ const TAG: &str = "autoscaling:CreateOrUpdateTags";
 const UNTAG: &str = "autoscaling:DeleteTags";
 
 /// The IAM actions of all AWS calls. The policy in `docs/permissions-aws.md` allows exactly these.
-pub const ACTIONS: [&str; 15] = [
+pub const ACTIONS: [&str; 16] = [
     GROUPS,
     CONFIGURATIONS,
     TYPES,
@@ -53,6 +54,7 @@ pub const ACTIONS: [&str; 15] = [
     ACTIVITIES,
     PRODUCTS,
     SPOT_PRICES,
+    RESERVATIONS,
     POOL,
     PUT_POOL,
     DELETE_POOL,
@@ -75,7 +77,7 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// distinguishes an unreachable endpoint from a slow response.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The most groups or instance types that AWS returns on one page.
+/// The most groups, instance types or capacity reservations that AWS returns on one page.
 const PAGE: i32 = 100;
 
 /// Time limit of the call for scaling activities, which is optional: 5 seconds, so that it leaves
@@ -395,6 +397,20 @@ impl Clients {
                 .extend(page.map_err(failed(SPOT_PRICES))?.spot_price_history.unwrap_or_default());
         }
         Err(failed(SPOT_PRICES)(TooManyPages))
+    }
+
+    /// Reads the capacity reservations of the region that are active.
+    pub(super) async fn reservations(&self) -> Result<Vec<AwsReservation>, AwsError> {
+        let active = Filter::builder().name("state").values("active").build();
+        let call = self.ec2.describe_capacity_reservations().filters(active);
+        let mut pages = call.into_paginator().page_size(PAGE).send();
+        let mut found = Vec::new();
+        for _ in 0..PRICE_PAGES_MAX {
+            let Some(page) = pages.next().await else { return Ok(found) };
+            let page = page.map_err(failed(RESERVATIONS))?;
+            found.extend(page.capacity_reservations.unwrap_or_default());
+        }
+        Err(failed(RESERVATIONS)(TooManyPages))
     }
 }
 

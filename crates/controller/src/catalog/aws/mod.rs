@@ -15,6 +15,7 @@
 //! warm_pools.rs   reads warm pools, and sets and restores them
 //! activities.rs   the groups in which AWS could launch no instance
 //! prices.rs       the prices of instance types
+//! reservations.rs capacity reservations
 //! ```
 //!
 //! Only `warm_pools.rs` changes anything in AWS. A group that cannot be used is reported as a
@@ -33,6 +34,7 @@ mod pool_steps;
 mod prices;
 mod problem;
 mod requirements;
+mod reservations;
 mod tags;
 mod warm_pools;
 

@@ -25,7 +25,7 @@ const SPOT_DAYS: TimeDelta = TimeDelta::days(1);
 /// Reads prices for the region of its clients.
 #[derive(Clone, Debug)]
 pub struct PriceReader {
-    clients: Clients,
+    pub(super) clients: Clients,
     region: String,
 }
 

@@ -9,7 +9,7 @@ use crate::outcome::KeptPlaceholders;
 /// The standing placeholders of an invalid policy: their groups, which younger policies must not
 /// use, and their cost, which counts towards the operator's limits.
 pub(super) fn kept(stands: &Stands, context: &TurnContext<'_>) -> KeptPlaceholders {
-    let comparison = context.config.comparison(context.selected_labels, context.named_parts);
+    let comparison = context.config.comparison(context.known);
     let world = context.shared.world();
     let pricing = context.config.pricing(&world);
     let offers = context.groups.offers(&world, &comparison, &pricing).ok();

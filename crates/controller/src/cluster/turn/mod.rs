@@ -287,7 +287,7 @@ impl PolicyController {
         let mut outcome = Outcome {
             faults,
             offers: Some(Arc::clone(offers)),
-            unread_prices: context.unread_prices.to_vec(),
+            unread: context.unread.clone(),
             known: self.sizes.clone().unwrap_or_default(),
             observation,
             objective,

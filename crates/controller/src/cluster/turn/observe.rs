@@ -57,8 +57,9 @@ impl PolicyController {
         let backoffs = self.backoffs(&world, context, offers, now);
         let lesson = self.lesson(context, settings, offers, blind, now);
         let mut seen = self.gather(&world, &places, settings, offers, &backoffs, now);
-        let prices = (&context.config.prices, context.prepaid_taken);
-        self.view.note_prepaid(index, offers, prices, now, &mut seen.standing);
+        let reservations = world.reservations.as_ref().map_or(&[][..], |read| &read.known);
+        let (rules, taken) = ((&context.config.prices, reservations), context.prepaid_taken);
+        self.view.note_prepaid(index, offers, rules, taken, now, &mut seen.standing);
         if settings.placeholders.kind == PlaceholderKind::CapacityBuffer {
             for ((bucket, group), nodes) in stands.buffered(offers) {
                 seen.standing.buckets[bucket][group].placeholders += nodes;

@@ -18,10 +18,10 @@ impl PolicyController {
         context: &TurnContext<'_>,
     ) -> Faults {
         let mut faults = Faults::default();
-        let TurnContext { config, shared, groups, selected_labels, taken, .. } = context;
+        let TurnContext { config, shared, groups, known, taken, .. } = context;
         let world = shared.world();
         let nodes = world.index.nodes();
-        let comparison = config.comparison(selected_labels, context.named_parts);
+        let comparison = config.comparison(known);
         let sizes = self.sizes.get_or_insert_default();
         let Some(all) = groups.with(&world, &comparison, sizes) else {
             let why = groups.failing.clone().unwrap_or_else(|| "no groups read yet".into());
