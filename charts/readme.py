@@ -28,9 +28,12 @@ INTRODUCTION = """\
 cluster-autoscaler, and [From Observe to Act](../../docs/observe-to-act.md) the next steps. [The
 runbook](../../docs/runbooks.md) describes the alerts.
 
-The chart needs Kubernetes 1.31. The tests install it with Helm 4 on Kubernetes 1.36, and compare
+The chart needs Kubernetes 1.31. The tests install it with Helm 4 on Kubernetes 1.37, and compare
 its manifests with the types of each version since 1.31. Image volumes, as in `extraVolumes`, need
 Kubernetes 1.35.
+
+Without prices of your own and without those of AWS, instances cost AWS's list prices of July 2026,
+which are part of the program ([prices](../../docs/prices.md)).
 
 `charts/readme.py` generates this page from `values.yaml`.
 

@@ -89,7 +89,7 @@ impl ControlPlane {
         let kubeconfig = kubeconfig_path(path, "admin");
         let command = programs::controller_manager(path, &kubeconfig, &manager_port)?;
         let mut controller_manager = Process::start("kube-controller-manager", &command, path)?;
-        let command = programs::scheduler(path, &kubeconfig, &scheduler_port)?;
+        let command = programs::scheduler(&kubeconfig, &scheduler_port, options)?;
         let mut scheduler = Process::start("kube-scheduler", &command, path)?;
         let kwok =
             options.kwok.then(|| Process::start("kwok", &programs::kwok(path, &kubeconfig)?, path));

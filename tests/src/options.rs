@@ -21,6 +21,9 @@ pub struct Options {
     /// default: `ExtendedResourceToleration`, as in EKS, `PodNodeSelector` and
     /// `PodTolerationRestriction`.
     pub adds_to_pods: bool,
+    /// Whether the scheduler knows PodGroups of Kubernetes, whose pods start together or not at
+    /// all: the feature `GenericWorkload`, which is off by default.
+    pub gangs: bool,
 }
 
 impl Default for Options {
@@ -32,6 +35,7 @@ impl Default for Options {
             service_accounts: false,
             replicated: false,
             adds_to_pods: false,
+            gangs: false,
         }
     }
 }

@@ -76,6 +76,9 @@ pub(crate) fn api_server(
     if !options.streaming_lists {
         command.arg("--feature-gates=WatchList=false");
     }
+    if options.gangs {
+        command.args([GANGS, "--runtime-config=scheduling.k8s.io/v1beta1=true"]);
+    }
     if options.replicated {
         // The flag is deprecated, and delays a definition as long as it exists.
         command.arg("--apiserver-count=2");
@@ -102,9 +105,16 @@ pub(crate) fn controller_manager(folder: &Path, kubeconfig: &Path, port: &Port) 
     Ok(command)
 }
 
-pub(crate) fn scheduler(_folder: &Path, kubeconfig: &Path, port: &Port) -> Result<Command> {
-    with_kubeconfig("bin/kube-scheduler", kubeconfig, port)
+pub(crate) fn scheduler(kubeconfig: &Path, port: &Port, options: Options) -> Result<Command> {
+    let mut command = with_kubeconfig("bin/kube-scheduler", kubeconfig, port)?;
+    if options.gangs {
+        command.arg(GANGS);
+    }
+    Ok(command)
 }
+
+/// The feature of [`Options::gangs`].
+const GANGS: &str = "--feature-gates=GenericWorkload=true";
 
 fn with_kubeconfig(program: &str, kubeconfig: &Path, port: &Port) -> Result<Command> {
     let mut command = Command::new(built::control_plane(program)?);

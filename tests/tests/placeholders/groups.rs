@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
 use tests::autoscaler::AutoscalerSettings;
+use tests::control_plane::Options;
 use tests::crds;
 use tests::installed::policy;
 use tests::node_group::NodeGroup;
@@ -112,6 +116,41 @@ async fn gated_pods_of_a_pod_group_are_a_gang() {
         .await;
     world.apply(&pods("last", 1)).await;
     world.wait_for_groups(&[("wide", 3)]).await;
+    assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.details());
+}
+
+/// The scheduler itself holds the pods of the gang back until all of them have room, which it makes
+/// by preempting the placeholders of one group.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gang_of_kubernetes_preempts_the_placeholders_of_one_group() {
+    let groups = [
+        NodeGroup::new("narrow", "m5.xlarge").placement_group("a").sizes(0, 2),
+        NodeGroup::new("wide", "m5.xlarge").placement_group("b"),
+    ];
+    let spec = "{mode: Act, tick: 10s, forecast: {method: scheduled}, workloads: {releasedGates: [example.com/data]}}";
+    let options = Options { gangs: true, ..Options::default() };
+    let world = Plan { options, ..Plan::of(groups) }.start(&policy("batch", spec)).await;
+    let group = "{apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, metadata: {name: ring, namespace: default}, spec: {schedulingPolicy: {gang: {minCount: 3}}}}\n---\n";
+    let pods = |name, count| {
+        job(name, count).replace(
+            "template: {spec: {",
+            "template: {spec: {schedulingGroup: {podGroupName: ring}, schedulingGates: [{name: example.com/data}], ",
+        )
+    };
+    world.apply(&[group, &pods("ring", 2)].concat()).await;
+    let is_part = |status: &Value| status["heldBack"]["part_of_gang"] == 2;
+    world.wait_for_status("batch", "part of a gang", is_part).await;
+    world.apply(&pods("last", 1)).await;
+    world.wait_for_groups(&[("wide", 3)]).await;
+    world.wait_for_measured_placeholders(3).await;
+
+    let gated: Api<Pod> = Api::default_namespaced(world.plane.client());
+    for pod in gated.list(&ListParams::default()).await.unwrap() {
+        let lifted = Patch::Merge(json!({"spec": {"schedulingGates": []}}));
+        gated.patch(&pod.name_any(), &PatchParams::default(), &lifted).await.unwrap();
+    }
+    world.wait_for_job("ring", 2).await;
+    world.wait_for_job("last", 1).await;
     assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.details());
 }
 

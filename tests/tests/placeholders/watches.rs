@@ -180,17 +180,22 @@ async fn a_broken_optional_kind_stops_nothing_and_a_kind_that_appears_later_coun
     let namespace = "{apiVersion: v1, kind: Namespace, metadata: {name: prophet}}";
     let [buffer, workload] = definitions.each_ref().map(String::as_str);
     let [broken_buffer, broken_workload] = broken.each_ref().map(String::as_str);
-    let before = vec![buffer, workload, namespace, objects, broken_buffer, broken_workload];
+    let unknown = crds::POD_GROUP.replace("name: v1alpha1", "name: v9");
+    let before =
+        vec![buffer, workload, namespace, objects, broken_buffer, broken_workload, &unknown];
     let plan = Plan { before, ..Plan::of([NodeGroup::new("small", "m5.xlarge")]) };
     let spec = TWO.replace("mode:", "workloads: {releasedJobs: {}}, mode:");
     let world = plan.start(&policy("batch", &spec)).await;
     world.wait_for_placeholders([2, 0, 0]).await;
-    // Workloads announce demand. CapacityBuffers have no effect on a policy with ReplicaSets.
+    // Workloads announce demand, and PodGroups of an unknown version would be no gangs in silence.
+    // CapacityBuffers have no effect on a policy with ReplicaSets.
     let degraded = |status: &Value| {
         condition(status, "Ready") == ("True", "Working")
             && condition(status, "Degraded") == ("True", "WatchFailed")
             && status["conditions"][1]["message"].as_str().is_some_and(|message| {
-                message.contains("workloads") && !message.contains("capacitybuffers")
+                message.contains("workloads")
+                    && message.contains("PodGroup of scheduling.x-k8s.io is served as v9, and this build reads v1alpha1")
+                    && !message.contains("capacitybuffers")
             })
     };
     world.wait_for_status("batch", "a ready but degraded policy", degraded).await;

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use kube::api::{Api, ApiResource, DynamicObject};
+use kube::discovery::Discovery;
 use kube::runtime::watcher::{self, Event};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
@@ -30,6 +31,7 @@ const DISCOVERY_INTERVAL: Duration = Duration::from_mins(1);
 struct OptionalKind {
     name: &'static str,
     group: &'static str,
+    /// The versions that are read, the newest first.
     versions: &'static [&'static str],
     kind: &'static str,
 }
@@ -86,7 +88,7 @@ const OPTIONAL: [OptionalKind; 15] = [
     OptionalKind {
         name: GANGS[0],
         group: "scheduling.k8s.io",
-        versions: &["v1alpha2"],
+        versions: &["v1beta1", "v1alpha3", "v1alpha2"],
         kind: "PodGroup",
     },
     OptionalKind {
@@ -139,30 +141,103 @@ struct Running {
 pub(super) async fn optional_kinds(client: Client, shared: Arc<Shared>, namespaces: Vec<String>) {
     let mut running: [Option<Running>; OPTIONAL.len()] = [const { None }; OPTIONAL.len()];
     loop {
-        for (kind, running) in OPTIONAL.iter().zip(&mut running) {
-            match served(&client, kind).await {
-                Ok(Some(resource)) => {
-                    let known = running.as_ref().map(|running| &running.version);
-                    if known != Some(&resource.version) {
-                        // The watch of a version that is no longer served ends first.
-                        drop(running.take());
-                        let tasks = watch_optional(&client, &shared, &namespaces, kind, &resource);
-                        *running = Some(Running { version: resource.version, _tasks: tasks });
-                    }
+        match discover(&client).await {
+            Ok(discovery) => {
+                for (kind, running) in OPTIONAL.iter().zip(&mut running) {
+                    let served = Served::of(&discovery, kind);
+                    let start = |resource: &ApiResource| {
+                        watch_optional(&client, &shared, &namespaces, kind, resource)
+                    };
+                    update(kind, served, running, &shared, start);
                 }
-                Ok(None) => {
-                    let was_running = running.take().is_some();
-                    let mut world = shared.world();
-                    if was_running || world.unlisted.contains(kind.name) {
-                        forget(&mut world, kind);
-                        shared.ring();
-                    }
-                }
-                // The watch of the kind stays as it is.
-                Err(error) => tracing::warn!(watch = kind.name, %error, "kind not discovered"),
             }
+            // The watches stay as they are.
+            Err(error) => tracing::warn!(%error, "kinds not discovered"),
         }
         tokio::time::sleep(DISCOVERY_INTERVAL).await;
+    }
+}
+
+/// Reads which kinds the groups of the optional kinds have: in one request where the API server
+/// aggregates its discovery, as it does from Kubernetes 1.27 on.
+async fn discover(client: &Client) -> kube::Result<Discovery> {
+    let groups: BTreeSet<&str> = OPTIONAL.iter().map(|kind| kind.group).collect();
+    let groups: Vec<&str> = groups.into_iter().collect();
+    let discovery = || Discovery::new(client.clone()).filter(&groups);
+    match discovery().run_aggregated().await {
+        // Each API server has this group.
+        Ok(found) if found.has_group("scheduling.k8s.io") => Ok(found),
+        _ => discovery().run().await,
+    }
+}
+
+/// What a cluster serves of an optional kind.
+#[derive(Debug, PartialEq)]
+enum Served {
+    /// The newest version that Prophet reads.
+    Known(ApiResource),
+    /// Only versions that Prophet cannot read, by name.
+    Unknown(Vec<String>),
+    /// No version.
+    Nothing,
+}
+
+impl Served {
+    fn of(discovery: &Discovery, kind: &OptionalKind) -> Self {
+        let Some(group) = discovery.get(kind.group) else { return Self::Nothing };
+        let resource = |version: &str| {
+            let all = group.versioned_resources(version).into_iter();
+            all.map(|(resource, _)| resource).find(|resource| resource.kind == kind.kind)
+        };
+        if let Some(known) = kind.versions.iter().find_map(|version| resource(version)) {
+            return Self::Known(known);
+        }
+        let others = group.versions().filter(|version| resource(version).is_some());
+        let others: Vec<String> = others.map(str::to_owned).collect();
+        if others.is_empty() { Self::Nothing } else { Self::Unknown(others) }
+    }
+}
+
+/// Starts or ends the watch of a kind, by what the cluster serves of it. A kind of which only
+/// unknown versions are served counts as a watch that fails, so that a condition names it.
+fn update(
+    kind: &OptionalKind,
+    served: Served,
+    running: &mut Option<Running>,
+    shared: &Arc<Shared>,
+    start: impl FnOnce(&ApiResource) -> JoinSet<()>,
+) {
+    let failing = match served {
+        Served::Known(resource) => {
+            if running.as_ref().map(|running| &running.version) != Some(&resource.version) {
+                // The watch of a version that is no longer served ends first.
+                drop(running.take());
+                shared.world().failing.remove(kind.name);
+                let tasks = start(&resource);
+                *running = Some(Running { version: resource.version, _tasks: tasks });
+            }
+            return;
+        }
+        // Without Karpenter's pools, live nodes give the groups.
+        Served::Unknown(versions) if KARPENTER.contains(&kind.name) => {
+            let (kind, served) = (kind.kind, versions.join(", "));
+            tracing::warn!(kind, served, "not read, because no known version is served");
+            None
+        }
+        Served::Unknown(versions) => {
+            let (served, known) = (versions.join(", "), kind.versions.join(", "));
+            let OptionalKind { group, kind, .. } = kind;
+            Some(format!("{kind} of {group} is served as {served}, and this build reads {known}"))
+        }
+        Served::Nothing => None,
+    };
+    let was_running = running.take().is_some();
+    let mut world = shared.world();
+    let is_new = world.failing.get(kind.name) != failing.as_ref();
+    if was_running || is_new || world.unlisted.contains(kind.name) {
+        forget(&mut world, kind);
+        world.failing.extend(failing.map(|why| (kind.name.to_owned(), why)));
+        shared.ring();
     }
 }
 
@@ -182,24 +257,6 @@ fn forget(world: &mut World, kind: &OptionalKind) {
         "NodeOverlay" => world.node_overlays.clear(),
         _ => {}
     }
-}
-
-/// Returns the resource of a kind, or `None` if the cluster does not have the kind.
-async fn served(client: &Client, kind: &OptionalKind) -> kube::Result<Option<ApiResource>> {
-    for version in kind.versions {
-        let found = client.list_api_group_resources(&format!("{}/{version}", kind.group)).await;
-        match found {
-            Ok(list) if list.resources.iter().any(|resource| resource.kind == kind.kind) => {
-                return Ok(Some(ApiResource::from_gvk(&GroupVersionKind::gvk(
-                    kind.group, version, kind.kind,
-                ))));
-            }
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(None)
 }
 
 fn watch_optional(
