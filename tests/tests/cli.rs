@@ -487,6 +487,14 @@ fn embed_counts_instances() {
         assert_eq!(object["instances"], serde_json::json!({"cpu": instances}), "{mode}");
     }
 
+    // An m5.xlarge has four CPUs, of which the kubelet keeps a part.
+    let whole = folder.path().join("whole.csv").display().to_string();
+    fs::write(&whole, format!("{header}whole,3,0,4000,16384,0,\n")).expect("shapes");
+    let (code, out, error) = run(&["embed", "--shapes", &whole, "--output", "json"]);
+    assert_eq!(code, 0, "{error}");
+    let object: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(object["instances"], serde_json::json!({"m5.2xlarge": 3}));
+
     let (code, out, error) = run(&["embed", "--shapes", &shapes]);
     assert_eq!(code, 1);
     let why = "2 of odd fit nowhere: no instance type on offer has amd.com/gpu; give other types with --catalog";

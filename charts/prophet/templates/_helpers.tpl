@@ -164,6 +164,9 @@ metricRelabelings: {{- toYaml . | nindent 2 }}
 {{- if and .catalog (ne .awsPrices nil) -}}
 {{- fail "catalog and awsPrices are both set: a catalog has its own prices" -}}
 {{- end -}}
+{{- if and .podAddresses (not .nodeGroupAutoDiscovery) -}}
+{{- fail "podAddresses needs nodeGroupAutoDiscovery: NodeClaims show the pods of Karpenter's nodes" -}}
+{{- end -}}
 {{- if and .serviceMonitor.enabled .podMonitor.enabled -}}
 {{- fail "serviceMonitor and podMonitor are both enabled: each metric would be scraped twice" -}}
 {{- end -}}

@@ -26,7 +26,7 @@ pub use classes::{SizeClass, class_for, is_size_class, size_classes};
 pub use file::{CatalogFault, CatalogFile, GroupEntry, InstanceTypeEntry};
 pub use price::{Bought, Price, PriceChange, PriceRule, PriceRules, PriceSource, Purchase};
 pub use reservation::{CapacityReservation, ReservationSelector};
-pub use size::{Reserved, for_pods, pods_max, usable_memory};
+pub use size::{Network, PodAddresses, Reserved, for_pods, pods_max, usable_memory};
 pub use table::{
     Accelerators, InstanceType, families, family, instance_type, instance_types, prices_date,
 };

@@ -29,17 +29,68 @@ pub struct Reserved {
     pub memory_bytes: u64,
 }
 
-/// The most pods on a node, from the addresses that the VPC CNI assigns.
+/// How the VPC CNI gives addresses to pods, apart from its default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PodAddresses {
+    /// Whether it assigns a prefix of 16 addresses in place of an address
+    /// (`ENABLE_PREFIX_DELEGATION`).
+    pub prefix_delegation: bool,
+    /// Whether pods have a network of their own, so that the first interface has none of their
+    /// addresses (`AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG`).
+    pub custom_networking: bool,
+}
+
+/// The addresses of a prefix.
+const PREFIX: u64 = 16;
+
+impl std::str::FromStr for PodAddresses {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut found = Self::default();
+        for name in text.split(',') {
+            match name.trim() {
+                "prefix-delegation" => found.prefix_delegation = true,
+                "custom-networking" => found.custom_networking = true,
+                _ => {
+                    return Err(
+                        "expected prefix-delegation, custom-networking, or both with a comma"
+                            .into(),
+                    );
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The network of an instance type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Network {
+    /// The interfaces of the default network card, 0 if unknown.
+    pub interfaces: u64,
+    /// The addresses of each interface, 0 if unknown.
+    pub addresses: u64,
+    /// Whether the interfaces can have prefixes, which those of the Xen hypervisor cannot.
+    pub has_prefixes: bool,
+}
+
+/// The most pods on a node, from the addresses that the VPC CNI assigns
+/// (`max-pods-calculator.sh` of Amazon's node images).
 ///
-/// Each of the `interfaces` of the default network card has one of its `addresses` for itself and
-/// the others for pods. Two more pods use the host's address. EKS's limit for this many vCPUs
-/// applies as well. Where one of the two is 0, only that limit applies.
-pub fn pods_max(interfaces: u64, addresses: u64, vcpus: u64) -> u64 {
+/// Each interface has one address for itself and the others, or as many prefixes, for pods. Two
+/// more pods use the host's address. EKS's limit for this many vCPUs applies as well. Where the
+/// network is unknown, only that limit applies.
+pub fn pods_max(network: Network, vcpus: u64, how: PodAddresses) -> u64 {
+    let Network { interfaces, addresses, has_prefixes } = network;
     let max = if vcpus > LARGE_VCPUS { PODS_MAX_LARGE } else { PODS_MAX };
     if interfaces == 0 || addresses == 0 {
         return max;
     }
-    interfaces.saturating_mul(addresses - 1).saturating_add(2).min(max)
+    let interfaces = interfaces - u64::from(how.custom_networking);
+    let each = if how.prefix_delegation && has_prefixes { PREFIX } else { 1 };
+    let all = interfaces.saturating_mul(addresses - 1).saturating_mul(each);
+    all.saturating_add(2).min(max)
 }
 
 /// Memory less what the hypervisor and the kernel keep of the published memory, in bytes.
@@ -88,8 +139,30 @@ mod tests {
             ((0, 0, 2), 110),
         ];
         for ((interfaces, addresses, vcpus), expected) in table {
-            assert_eq!(pods_max(interfaces, addresses, vcpus), expected, "{interfaces} {vcpus}");
+            let network = Network { interfaces, addresses, has_prefixes: true };
+            let found = pods_max(network, vcpus, PodAddresses::default());
+            assert_eq!(found, expected, "{interfaces} {vcpus}");
         }
+    }
+
+    /// The values are those of `max-pods-calculator.sh` for m5.large, t2.small (of Xen), m5.xlarge
+    /// and m5.24xlarge.
+    #[test]
+    fn prefixes_and_networks_of_pods_change_the_number_of_pods() {
+        let table = [
+            ("prefix-delegation", (3, 10, 2, true), 110),
+            ("custom-networking", (3, 10, 2, true), 20),
+            ("prefix-delegation,custom-networking", (3, 10, 2, true), 110),
+            ("prefix-delegation", (3, 4, 1, false), 11),
+            ("custom-networking", (3, 4, 1, false), 8),
+            ("custom-networking", (4, 15, 4, true), 44),
+            ("prefix-delegation", (15, 50, 96, true), 250),
+        ];
+        for (how, (interfaces, addresses, vcpus, has_prefixes), expected) in table {
+            let network = Network { interfaces, addresses, has_prefixes };
+            assert_eq!(pods_max(network, vcpus, how.parse().unwrap()), expected, "{how}");
+        }
+        assert!("prefixes".parse::<PodAddresses>().is_err());
     }
 
     /// CPU is that of EKS's nodes. Memory is at most what nodes show: 7,074 MiB on m5.large and

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use embedder::{AcceleratorKind, MicroDollars, Resources, UNLIMITED};
 
-use crate::size::{for_pods, pods_max, usable_memory};
+use crate::size::{Network, PodAddresses, for_pods, pods_max, usable_memory};
 
 const TABLE: &str = include_str!("table.csv");
 
@@ -98,8 +98,10 @@ impl InstanceType {
     }
 
     /// The most pods on a node with the addresses of the VPC CNI.
-    pub fn pods(&self) -> u64 {
-        pods_max(self.interfaces, self.addresses, self.vcpus)
+    pub fn pods(&self, how: PodAddresses) -> u64 {
+        let Self { interfaces, addresses, vcpus, .. } = *self;
+        let network = Network { interfaces, addresses, has_prefixes: self.hypervisor != "xen" };
+        pods_max(network, vcpus, how)
     }
 
     /// The resources before any reservation, as AWS publishes them. Local disks are left out,
@@ -113,7 +115,7 @@ impl InstanceType {
             cpu_millis: self.vcpus * 1_000,
             memory_bytes: self.memory_mib * MIB,
             ephemeral_bytes: UNLIMITED,
-            pods: self.pods(),
+            pods: self.pods(PodAddresses::default()),
         }
     }
 
@@ -247,7 +249,7 @@ mod tests {
             assert_eq!((known.vcpus, found), (vcpus, accelerators), "{name}");
             assert!((known.memory_mib as f64 / 1024.0 - gib).abs() < 1e-9, "{name}");
             let limit = if vcpus > 30 { 250 } else { 110 };
-            assert_eq!(known.pods(), pods.min(limit), "{name}");
+            assert_eq!(known.pods(PodAddresses::default()), pods.min(limit), "{name}");
             assert_eq!(known.price(), MicroDollars::from_dollars(dollars), "{name}");
         }
     }

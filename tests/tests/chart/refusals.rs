@@ -23,6 +23,19 @@ const ROWS: &[(&str, &str, &str)] = &[
     (r#"prices=[{"family":"m5"}]"#, "/prices/0", "'oneOf' failed"),
     (r#"prices=[{"family":"m5","percent":72,"pricePerHour":1}]"#, "/prices/0", "'oneOf' failed"),
     (r#"prices=[{"percent":-1}]"#, "/prices/0/percent", "minimum"),
+    (r#"podAddresses=["prefixes"]"#, "/podAddresses/0", "value must be one of"),
+    (r#"prices=[{"reservation":{"id":"r-1"}}]"#, "/prices/0", "does not match pattern"),
+    (
+        r#"prices=[{"reservation":{"id":"cr-1"},"zone":"a"}]"#,
+        "/prices/0/zone",
+        "false schema",
+    ),
+    (
+        r#"prices=[{"reservation":{"id":"cr-1"},"capacityType":"reserved"}]"#,
+        "/prices/0/capacityType",
+        "false schema",
+    ),
+    (r#"prices=[{"capacityType":"reserved","percent":9}]"#, "/prices/0", "/prices/0"),
     (r#"startupTaints="a""#, "/startupTaints", "want array"),
     (r#"launchLatency="3min""#, "/launchLatency", "does not match pattern"),
     ("launchLatency=180", "/launchLatency", "want string"),
@@ -95,6 +108,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     (r#"serviceMonitor.interval="30""#, "/serviceMonitor/interval", "does not match pattern"),
     (r#"prometheusRule.disabled=["absent"]"#, "/prometheusRule/disabled/0", "does not match pattern"),
     (r#"grafanaDashboard.labels=["a"]"#, "/grafanaDashboard/labels", "want object"),
+    (r#"podAddresses=["custom-networking"]"#, "", "podAddresses needs nodeGroupAutoDiscovery"),
     (r#"awsPrices=true catalog={"instanceTypes":[{"name":"a","pricePerHour":1}]}"#, "", "catalog and awsPrices are both set"),
     (r#"nodeGroupAutoDiscovery="asg:tag=a" catalog={"instanceTypes":[{"name":"a","pricePerHour":1}]}"#, "", "catalog and nodeGroupAutoDiscovery are both set"),
 ];

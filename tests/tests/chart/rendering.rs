@@ -147,6 +147,12 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (r#"ceilings={"placeholderPriority":-3}"#, "StatefulSet prophet", "@/args", r#"has "--max-placeholder-priority=-3""#),
     (r#"ceilings={"writesPerMinute":60}"#, "StatefulSet prophet", "@/args", r#"has "--max-writes-per-minute=60""#),
     ("expendablePodsPriorityCutoff=-2000000", "StatefulSet prophet", "@/args", r#"has "--expendable-pods-priority-cutoff=-2000000""#),
+    (
+        r#"nodeGroupAutoDiscovery="asg:tag=a" podAddresses=["prefix-delegation","custom-networking"]"#,
+        "StatefulSet prophet",
+        "@/args",
+        r#"has "--pod-addresses=prefix-delegation,custom-networking""#,
+    ),
     (r#"startupTaints=["a/b"]"#, "StatefulSet prophet", "@/args", r#"has "--startup-taint=a/b""#),
     (r#"preemptingSchedulers=["volcano"]"#, "StatefulSet prophet", "@/args", r#"has "--preempting-scheduler=volcano""#),
     (r#"warmHostPathPrefix="/data""#, "StatefulSet prophet", "@/args", r#"has "--warm-host-path-prefix=/data""#),

@@ -23,6 +23,10 @@ use crate::observe::{
 /// The values of Karpenter's label for the capacity type.
 const CAPACITY_TYPES: [&str; 3] = ["on-demand", "reserved", "spot"];
 
+/// The resource of Elastic Fabric Adapters, which Karpenter expects on a node of a type that has
+/// some.
+const EFA: &str = "vpc.amazonaws.com/efa";
+
 /// The share of CPU and memory that stays free in addition, in thousandths, until a NodeClaim shows
 /// Karpenter's estimate. Karpenter launches no node for a placeholder that exceeds its estimate,
 /// whereas a placeholder that is too small is replaced by a larger one later.
@@ -276,6 +280,9 @@ fn group(
     // NodeClaims list.
     let mut devices = added(&seen.overlays, &labels, &launched.types);
     let (capacity, accelerator_kind) = with_accelerators(*capacity, accelerator_kind, &mut devices);
+    let efa = |name: &String| instances::instance_type(name).map_or(0, |known| known.efa);
+    let efa = launched.types.iter().map(efa).min().filter(|efa| *efa > 0);
+    devices.extend(efa.map(|efa| (EFA.to_owned(), efa)));
     devices.extend(claims().flat_map(|claim| claim.devices.clone()));
     let mut of_node = amounts(capacity, &accelerator_kind);
     of_node.extend(devices.clone());
@@ -468,7 +475,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::observe::Taint;
 
     fn pool() -> NodePool {
         let object: DynamicObject = serde_json::from_value(json!({
@@ -634,6 +640,8 @@ mod tests {
         // Accelerators are no devices.
         check_added(&[("{nvidia.com/gpu: 1}", here, 1)], "m5.xlarge", &none, 1);
         check_added(&[("{nvidia.com/gpu: 4}", &["g5.xlarge"], 1)], "g5.xlarge", &none, 4);
+        // Some types have adapters of their own.
+        check_added(&[], "p5.48xlarge", &[(EFA, "32")], 8);
     }
 
     #[test]
@@ -690,14 +698,14 @@ mod tests {
 
     #[test]
     fn a_startup_taint_of_a_pool_passes_unless_nodes_keep_it() {
-        let pool = |passing: &str, kept: &str| NodePool {
-            startup_taints: [passing.to_owned()].into(),
-            taints: vec![Taint {
-                key: kept.into(),
-                value: String::new(),
-                effect: "NoSchedule".into(),
-            }],
-            ..pool()
+        let pool = |passing: &str, kept: &str| {
+            let taint = |key: &str| json!([{"key": key, "effect": "NoSchedule"}]);
+            let object: DynamicObject = serde_json::from_value(json!({
+                "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "batch"},
+                "spec": {"template": {"spec": {"taints": taint(kept), "startupTaints": taint(passing)}}},
+            }))
+            .unwrap();
+            NodePool::of(&object).unwrap()
         };
         let pools = [pool("cilium", "team"), pool("ebs", "cilium"), pool("ebs", "team")];
         assert_eq!(startup_taints(pools.iter()), ["ebs".to_owned()].into());

@@ -112,6 +112,17 @@ pub(super) struct ClusterArgs {
         conflicts_with = "catalog"
     )]
     node_group_auto_discovery: Option<controller::catalog::aws::Discovery>,
+    /// How the VPC CNI gives addresses to pods, which limits the pods on a node of a group that has
+    /// none yet: prefix-delegation, custom-networking, or both with a comma [default: an address of
+    /// an interface for each pod]
+    #[cfg(feature = "aws")]
+    #[arg(
+        long,
+        value_name = "WAYS",
+        env = "PROPHET_POD_ADDRESSES",
+        requires = "node_group_auto_discovery"
+    )]
+    pod_addresses: Option<instances::PodAddresses>,
     /// Read the groups of nodes from a YAML file [default: derive them from the live nodes]
     #[arg(long, value_name = "FILE", env = "PROPHET_CATALOG")]
     catalog: Option<PathBuf>,
@@ -120,8 +131,9 @@ pub(super) struct ClusterArgs {
     #[arg(long, value_name = "FILE", env = "PROPHET_PRICES")]
     prices: Option<PathBuf>,
     /// Whether to read the prices of the instance types on offer from AWS: on-demand prices from
-    /// the Price List service, spot prices from their history [default: true with
-    /// --node-group-auto-discovery, because it needs the credentials of AWS]
+    /// the Price List service, spot prices from their history, and the capacity reservations that
+    /// --prices names [default: true with --node-group-auto-discovery, because it needs the
+    /// credentials of AWS]
     #[cfg(feature = "aws")]
     #[arg(long, value_name = "BOOL", env = "PROPHET_AWS_PRICES", conflicts_with = "catalog")]
     aws_prices: Option<bool>,
@@ -266,7 +278,7 @@ impl ClusterArgs {
             && let Some((at, _)) = prices.reservations().next()
         {
             anyhow::bail!(
-                "prices[{at}].reservation: capacity reservations are read from AWS, so give --aws-prices true, or their number as prepaid"
+                "prices[{at}].reservation: capacity reservations are only read together with prices of AWS, which need a region and no --catalog: give --aws-prices true, or the number of instances as prepaid"
             );
         }
         let config = Config {
@@ -319,11 +331,10 @@ impl ClusterArgs {
         #[cfg(feature = "aws")]
         if let Some(discovery) = &self.node_group_auto_discovery {
             use controller::catalog::aws::{AwsCatalog, DEADLINE, clients};
-            return Ok(GroupSource::Aws(Box::new(AwsCatalog::new(
-                clients(None, None).await,
-                discovery.clone(),
-                DEADLINE,
-            ))));
+            let clients = clients(None, None).await;
+            let catalog = AwsCatalog::new(clients, discovery.clone(), DEADLINE);
+            let catalog = catalog.with_pod_addresses(self.pod_addresses.unwrap_or_default());
+            return Ok(GroupSource::Aws(Box::new(catalog)));
         }
         std::future::ready(Ok(GroupSource::Nodes)).await
     }

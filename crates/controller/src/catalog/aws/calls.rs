@@ -16,6 +16,7 @@ use aws_sdk_ec2::types::{CapacityReservation as AwsReservation, Filter, SpotPric
 use aws_sdk_pricing::types::FilterType;
 use aws_types::region::Region;
 use chrono::{DateTime, Utc};
+use instances::PodAddresses;
 
 use super::discovery::Discovery;
 use super::eks::{Description, Eks, ManagedGroup, NODE_GROUP};
@@ -31,7 +32,8 @@ pub(super) const TYPES: &str = "ec2:DescribeInstanceTypes";
 pub(super) const ACTIVITIES: &str = "autoscaling:DescribeScalingActivities";
 const PRODUCTS: &str = "pricing:GetProducts";
 const SPOT_PRICES: &str = "ec2:DescribeSpotPriceHistory";
-pub(super) const RESERVATIONS: &str = "ec2:DescribeCapacityReservations";
+const RESERVATIONS: &str = "ec2:DescribeCapacityReservations";
+const INSTANCES: &str = "ec2:DescribeInstances";
 
 pub(super) const TYPES_FOR: &str = "ec2:GetInstanceTypesFromInstanceRequirements";
 const IMAGES: &str = "ec2:DescribeImages";
@@ -43,7 +45,7 @@ const TAG: &str = "autoscaling:CreateOrUpdateTags";
 const UNTAG: &str = "autoscaling:DeleteTags";
 
 /// The IAM actions of all AWS calls. The policy in `docs/permissions-aws.md` allows exactly these.
-pub const ACTIONS: [&str; 16] = [
+pub const ACTIONS: [&str; 17] = [
     GROUPS,
     CONFIGURATIONS,
     TYPES,
@@ -55,6 +57,7 @@ pub const ACTIONS: [&str; 16] = [
     PRODUCTS,
     SPOT_PRICES,
     RESERVATIONS,
+    INSTANCES,
     POOL,
     PUT_POOL,
     DELETE_POOL,
@@ -91,6 +94,11 @@ const POOL_PAGES_MAX: usize = 20;
 
 /// The most spot prices that AWS returns on one page.
 const SPOT_PAGE: i32 = 1_000;
+
+/// The most IDs of capacity reservations in one call, because AWS accepts 200 values in a filter,
+/// and the most instances on a page.
+const RESERVATIONS_MAX: usize = 200;
+const INSTANCES_PAGE: i32 = 1_000;
 
 /// Instance types in one call: one page. AWS accepts up to 200 values in a filter.
 pub(super) const TYPES_MAX: usize = 100;
@@ -302,6 +310,7 @@ impl Clients {
     pub(super) async fn hardware(
         &self,
         names: Vec<String>,
+        how: PodAddresses,
     ) -> Result<BTreeMap<String, Hardware>, AwsError> {
         let mut found = BTreeMap::new();
         for names in names.chunks(TYPES_MAX) {
@@ -311,7 +320,7 @@ impl Clients {
             let pages = call.into_paginator().page_size(PAGE).items().send();
             for info in pages.try_collect().await.map_err(failed(TYPES))? {
                 if let Some(name) = info.instance_type() {
-                    found.insert(name.as_str().to_string(), Hardware::of(&info));
+                    found.insert(name.as_str().to_string(), Hardware::of(&info, how));
                 }
             }
         }
@@ -399,9 +408,40 @@ impl Clients {
         Err(failed(SPOT_PRICES)(TooManyPages))
     }
 
-    /// Reads the capacity reservations of the region that are active.
+    /// Reads the instances that use these capacity reservations: of each its ID, and that of its
+    /// reservation.
+    pub(super) async fn instances_in(
+        &self,
+        reservations: &[String],
+    ) -> Result<Vec<(String, String)>, AwsError> {
+        let mut found = Vec::new();
+        for ids in reservations.chunks(RESERVATIONS_MAX) {
+            let of = Filter::builder().name("capacity-reservation-id");
+            let running = Filter::builder().name("instance-state-name");
+            let running = running.values("pending").values("running");
+            let call = self.ec2.describe_instances().filters(running.build());
+            let call = call.filters(of.set_values(Some(ids.to_vec())).build());
+            let mut pages = call.into_paginator().page_size(INSTANCES_PAGE).send();
+            let mut pages_left = PRICE_PAGES_MAX;
+            while let Some(page) = pages.next().await {
+                let page = page.map_err(failed(INSTANCES))?;
+                let all = page.reservations.unwrap_or_default().into_iter();
+                let all = all.flat_map(|together| together.instances.unwrap_or_default());
+                found.extend(
+                    all.filter_map(|one| Some((one.instance_id?, one.capacity_reservation_id?))),
+                );
+                pages_left -= 1;
+                if pages_left == 0 {
+                    return Err(failed(INSTANCES)(TooManyPages));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Reads the capacity reservations of the region that are active, or will be.
     pub(super) async fn reservations(&self) -> Result<Vec<AwsReservation>, AwsError> {
-        let active = Filter::builder().name("state").values("active").build();
+        let active = Filter::builder().name("state").values("active").values("scheduled").build();
         let call = self.ec2.describe_capacity_reservations().filters(active);
         let mut pages = call.into_paginator().page_size(PAGE).send();
         let mut found = Vec::new();

@@ -1,11 +1,11 @@
 //! The resources of an instance type, from `DescribeInstanceTypes`.
 
 use aws_sdk_ec2::types::{
-    ArchitectureType, GpuInfo, InferenceAcceleratorInfo, InstanceTypeInfo, MemoryInfo,
-    NetworkCardInfo, NetworkInfo, NeuronInfo, VCpuInfo,
+    ArchitectureType, GpuInfo, InferenceAcceleratorInfo, InstanceTypeHypervisor, InstanceTypeInfo,
+    MemoryInfo, NetworkCardInfo, NeuronInfo, VCpuInfo,
 };
 use embedder::{AcceleratorKind, Resources, UNLIMITED};
-use instances::pods_max;
+use instances::{Network, PodAddresses, pods_max};
 
 const MIB: u64 = 1 << 20;
 
@@ -47,7 +47,7 @@ impl Hardware {
             && (*accelerators == 0 || accelerator_kind == &other.accelerator_kind)
     }
 
-    pub(super) fn of(info: &InstanceTypeInfo) -> Self {
+    pub(super) fn of(info: &InstanceTypeInfo, how: PodAddresses) -> Self {
         let vcpus = count(info.v_cpu_info().and_then(VCpuInfo::default_v_cpus));
         let mib = info.memory_info().and_then(MemoryInfo::size_in_mib);
         let none = (0, AcceleratorKind::NVIDIA);
@@ -59,7 +59,7 @@ impl Hardware {
             architecture: architecture(info),
             vcpus,
             memory_bytes: count(mib).saturating_mul(MIB),
-            pods: pods(info.network_info(), vcpus),
+            pods: pods_max(network(info), vcpus, how),
             accelerators: accelerators.0,
             accelerator_kind: AcceleratorKind::new(accelerators.1),
             unknown_maker,
@@ -67,16 +67,16 @@ impl Hardware {
     }
 
     /// The resources of an instance type by the built-in table.
-    pub(super) fn of_table(name: &str) -> Option<Self> {
+    pub(super) fn of_table(name: &str, how: PodAddresses) -> Option<Self> {
         let known = instances::instance_type(name)?;
-        let Resources { accelerators, memory_bytes, pods, .. } = known.capacity();
+        let Resources { accelerators, memory_bytes, .. } = known.capacity();
         let kind = known.accelerators.and_then(|those| those.kind());
         let unknown = known.accelerators.filter(|_| kind.is_none());
         Some(Self {
             architecture: Some(known.architecture),
             vcpus: known.vcpus,
             memory_bytes,
-            pods,
+            pods: known.pods(how),
             accelerators,
             accelerator_kind: kind.unwrap_or_default(),
             unknown_maker: unknown.map(|those| those.maker.to_owned()),
@@ -148,15 +148,18 @@ fn accelerators(info: &InstanceTypeInfo) -> Result<Option<(u64, &'static str)>, 
     }
 }
 
-/// The most pods on a node: [`pods_max`] of the default network card. Clusters that count otherwise
-/// set the tag `resources/pods`.
-fn pods(network: Option<&NetworkInfo>, vcpus: u64) -> u64 {
-    let Some(network) = network else { return pods_max(0, 0, vcpus) };
+/// The network of the default network card.
+fn network(info: &InstanceTypeInfo) -> Network {
+    let Some(network) = info.network_info() else { return Network::default() };
     let card = network.default_network_card_index();
     let card = network.network_cards().iter().find(|each| each.network_card_index() == card);
     let interfaces = card.and_then(NetworkCardInfo::maximum_network_interfaces);
     let interfaces = count(interfaces.or(network.maximum_network_interfaces()));
-    pods_max(interfaces, count(network.ipv4_addresses_per_interface()), vcpus)
+    Network {
+        interfaces,
+        addresses: count(network.ipv4_addresses_per_interface()),
+        has_prefixes: info.hypervisor() != Some(&InstanceTypeHypervisor::Xen),
+    }
 }
 
 fn count(number: Option<impl Into<i64>>) -> u64 {
@@ -166,7 +169,7 @@ fn count(number: Option<impl Into<i64>>) -> u64 {
 #[cfg(test)]
 mod tests {
     use aws_sdk_ec2::types::builders::InstanceTypeInfoBuilder;
-    use aws_sdk_ec2::types::{GpuDeviceInfo, InferenceDeviceInfo, NeuronDeviceInfo};
+    use aws_sdk_ec2::types::{GpuDeviceInfo, InferenceDeviceInfo, NetworkInfo, NeuronDeviceInfo};
 
     use super::*;
 
@@ -191,7 +194,7 @@ mod tests {
             kind: &str,
             unknown_maker: Option<&str>,
         ) {
-            let hardware = Hardware::of(&info.build());
+            let hardware = Hardware::of(&info.build(), PodAddresses::default());
             assert_eq!((hardware.accelerators, hardware.accelerator_kind.as_str()), (count, kind));
             assert_eq!(hardware.unknown_maker.as_deref(), unknown_maker);
         }
@@ -213,7 +216,7 @@ mod tests {
     fn check_memory(mib: i64, expected: bool) {
         let of = |mib| {
             let memory = MemoryInfo::builder().size_in_mib(mib).build();
-            Hardware::of(&gpus("NVIDIA", 8, 8).memory_info(memory).build())
+            Hardware::of(&gpus("NVIDIA", 8, 8).memory_info(memory).build(), PodAddresses::default())
         };
         assert_eq!(of(mib).is_like(&of(100_000)), expected, "{mib}");
         assert_eq!(of(100_000).is_like(&of(mib)), expected, "{mib}");
@@ -226,7 +229,8 @@ mod tests {
         check_memory(98_499, false);
         check_memory(101_522, true);
         check_memory(101_524, false);
-        let of = |info: InstanceTypeInfoBuilder| Hardware::of(&info.build());
+        let of =
+            |info: InstanceTypeInfoBuilder| Hardware::of(&info.build(), PodAddresses::default());
         assert!(!of(gpus("NVIDIA", 8, 8)).is_like(&of(gpus("NVIDIA", 4, 4))));
         assert!(!of(gpus("NVIDIA", 8, 8)).is_like(&of(gpus("AMD", 8, 8))));
     }
@@ -245,7 +249,7 @@ mod tests {
                 .ipv4_addresses_per_interface(addresses);
             let cpu = VCpuInfo::builder().default_v_cpus(vcpus).build();
             let info = InstanceTypeInfo::builder().v_cpu_info(cpu).network_info(network.build());
-            assert_eq!(Hardware::of(&info.build()).pods, expected);
+            assert_eq!(Hardware::of(&info.build(), PodAddresses::default()).pods, expected);
         }
         check(2, 3, 10, 29);
         check(16, 8, 30, 110);

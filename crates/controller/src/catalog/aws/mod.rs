@@ -45,6 +45,7 @@ use aws_sdk_autoscaling::types::AutoScalingGroup;
 use base::clock;
 use chrono::{DateTime, Utc};
 use futures::{StreamExt, TryStreamExt, stream};
+use instances::PodAddresses;
 
 pub use self::calls::{ACTIONS, AwsError, Clients, clients};
 pub use self::discovery::{Discovery, DiscoveryFault};
@@ -92,6 +93,7 @@ pub struct AwsCatalog {
     clients: Clients,
     discovery: Discovery,
     deadline: Duration,
+    pod_addresses: PodAddresses,
     /// The IAM action of the call in progress.
     calling: &'static str,
     /// Instance types that were read, by name. They do not change.
@@ -122,6 +124,7 @@ impl AwsCatalog {
             clients,
             discovery,
             deadline,
+            pod_addresses: PodAddresses::default(),
             calling: calls::GROUPS,
             hardware: BTreeMap::new(),
             templates: BTreeMap::new(),
@@ -131,6 +134,12 @@ impl AwsCatalog {
             pools: BTreeMap::new(),
             managed: BTreeMap::new(),
         }
+    }
+
+    /// The same with another way in which the VPC CNI gives addresses to pods.
+    #[must_use]
+    pub fn with_pod_addresses(self, pod_addresses: PodAddresses) -> Self {
+        Self { pod_addresses, ..self }
     }
 
     /// Reads the current groups.
@@ -213,8 +222,9 @@ impl AwsCatalog {
         for (group, launch) in launches {
             let description = managed(&group).and_then(|managed| self.managed.get(&managed));
             let description = description.map(|(_, description)| description);
+            let types = (&self.hardware, self.pod_addresses);
             let region = self.clients.region();
-            node_group::add(&mut found, &group, launch, description, &self.hardware, region);
+            node_group::add(&mut found, &group, launch, description, types, region);
         }
         Ok(found)
     }
@@ -318,7 +328,7 @@ impl AwsCatalog {
     async fn read_hardware(&mut self, wanted: BTreeSet<String>) -> Result<(), AwsError> {
         self.calling = calls::TYPES;
         let missing = wanted.into_iter().filter(|name| !self.hardware.contains_key(name)).collect();
-        self.hardware.extend(self.clients.hardware(missing).await?);
+        self.hardware.extend(self.clients.hardware(missing, self.pod_addresses).await?);
         Ok(())
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use aws_sdk_autoscaling::types::{AutoScalingGroup, Instance};
 use embedder::{CapacityType, Resources};
+use instances::PodAddresses;
 
 use super::eks::Description;
 use super::found::Found;
@@ -19,11 +20,11 @@ pub(super) fn add(
     group: &AutoScalingGroup,
     launch: Result<LaunchSpec, GroupFault>,
     managed: Option<&Result<Description, String>>,
-    hardware: &BTreeMap<String, Hardware>,
+    types: (&BTreeMap<String, Hardware>, PodAddresses),
     region: Option<&str>,
 ) {
     let name = group.auto_scaling_group_name().unwrap_or_default();
-    let made = launch.and_then(|launch| node_group(name, group, launch, managed, hardware, region));
+    let made = launch.and_then(|launch| node_group(name, group, launch, managed, types, region));
     let faults = match made {
         Ok((group, faults)) => {
             found.groups.push(group);
@@ -41,7 +42,7 @@ fn node_group(
     group: &AutoScalingGroup,
     launch: LaunchSpec,
     managed: Option<&Result<Description, String>>,
-    hardware: &BTreeMap<String, Hardware>,
+    types: (&BTreeMap<String, Hardware>, PodAddresses),
     region: Option<&str>,
 ) -> Result<(NodeGroup, Vec<GroupFault>), GroupFault> {
     // A group has a status only while it is being deleted.
@@ -52,8 +53,9 @@ fn node_group(
         instance_type, other_types, capacity_type, placement_group, vcpus, least, ..
     } = launch;
     let mut faults = launch.faults;
-    let known = hardware;
-    let of_table = known.get(&instance_type).is_none().then(|| Hardware::of_table(&instance_type));
+    let (known, how) = types;
+    let of_table =
+        known.get(&instance_type).is_none().then(|| Hardware::of_table(&instance_type, how));
     let Some(hardware) = known.get(&instance_type).or(of_table.as_ref().and_then(Option::as_ref))
     else {
         return Err(GroupFault::UnknownInstanceType(instance_type));
