@@ -379,6 +379,7 @@ proptest! {
             let extras = turn.plan.buckets.iter().map(|bucket| BucketExtras {
                 headroom: bucket.target,
                 placeholders: observed.standing.placeholders(bucket.bucket),
+                prepaid: 0,
             });
             let extras: Vec<BucketExtras> = extras.collect();
             lines.push(Line::new("a.b", tick, &extras, vec![], input.catalog, &shapes));

@@ -24,7 +24,8 @@ pub struct Account {
     pub failed: u64,
     /// The waiting that the used launches saved, in seconds.
     pub saved_seconds: i64,
-    /// By bucket, the time for which placeholders held nodes, in node-seconds.
+    /// By bucket, the time for which placeholders held nodes, in node-seconds. Nodes that are paid
+    /// whether they run or not are left out.
     pub held_seconds: BTreeMap<String, f64>,
     /// The time until which placeholders are counted.
     until: Option<DateTime<Utc>>,
@@ -37,23 +38,26 @@ const GAP: TimeDelta = TimeDelta::minutes(15);
 impl Account {
     /// Adds a line of the history.
     pub fn recall(&mut self, line: &Line) {
-        let ready = line.buckets.iter().map(|(name, bucket)| (name.as_str(), bucket.ready));
-        self.add(line.time, ready, &line.launches, &line.used);
+        let paid = line
+            .buckets
+            .iter()
+            .map(|(name, bucket)| (name.as_str(), bucket.ready.saturating_sub(bucket.prepaid)));
+        self.add(line.time, paid, &line.launches, &line.used);
     }
 
-    /// Adds a moment: the placeholders on nodes by bucket, which count since the moment before, and
-    /// the launches that ended and that were used since then.
+    /// Adds a moment: by bucket the placeholders on nodes that are paid for them, which count since
+    /// the moment before, and the launches that ended and that were used since then.
     pub fn add<'a>(
         &mut self,
         time: DateTime<Utc>,
-        ready: impl Iterator<Item = (&'a str, u64)>,
+        paid: impl Iterator<Item = (&'a str, u64)>,
         launches: &[EndedLaunch],
         used: &[UsedLaunch],
     ) {
         self.since.get_or_insert(time);
         let passed = self.until.map_or(TimeDelta::zero(), |until| time - until);
         let counts = (TimeDelta::zero()..=GAP).contains(&passed);
-        for (bucket, nodes) in ready.filter(|(_, nodes)| counts && *nodes > 0) {
+        for (bucket, nodes) in paid.filter(|(_, nodes)| counts && *nodes > 0) {
             let held = passed.as_seconds_f64() * nodes as f64;
             *self.held_seconds.entry(bucket.into()).or_default() += held;
         }

@@ -108,6 +108,13 @@ pub struct Observation {
     pub taken_by_other_workload: Vec<String>,
 }
 
+impl Observation {
+    /// The number of placeholders on nodes that are paid whether they run or not, by bucket.
+    pub fn prepaid(&self) -> Vec<u64> {
+        self.observed.standing.prepaid(&self.ready)
+    }
+}
+
 /// A plan in a turn, for its status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanSeen {

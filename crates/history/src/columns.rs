@@ -38,6 +38,7 @@ const SCHEMA: &str = "
         optional int64 pods_waited;
         optional int64 planned;
         optional int64 notice;
+        optional int64 prepaid;
         optional binary room (STRING);
         optional binary arrivals (STRING);
         optional binary launches (STRING);

@@ -98,6 +98,10 @@ pub struct BucketLine {
     /// of earlier builds.
     #[serde(default, deserialize_with = "count", skip_serializing_if = "is_zero")]
     pub notice: u64,
+    /// Of the placeholders that had a node, those whose instances are paid whether they run or not.
+    /// Absent in lines of earlier builds.
+    #[serde(default, deserialize_with = "count", skip_serializing_if = "is_zero")]
+    pub prepaid: u64,
     /// For the most frequent shapes, how many more pods fit on occupied nodes.
     #[serde(default)]
     pub room: BTreeMap<String, u64>,
@@ -124,7 +128,7 @@ pub struct BucketLine {
 
 impl BucketLine {
     /// The names of the counts, in the order of [`Self::counts`].
-    pub const COUNTS: [&str; 10] = [
+    pub const COUNTS: [&str; 11] = [
         "demand",
         "demand_max",
         "announced",
@@ -135,12 +139,13 @@ impl BucketLine {
         "pods_waited",
         "planned",
         "notice",
+        "prepaid",
     ];
 
     /// Returns the counts, whose names are [`Self::COUNTS`] in the same order.
     pub fn counts(&self) -> [u64; Self::COUNTS.len()] {
         let &Self { demand, demand_max, announced, headroom, placeholders, ready, .. } = self;
-        let &Self { pods_hidden, pods_waited, planned, notice, .. } = self;
+        let &Self { pods_hidden, pods_waited, planned, notice, prepaid, .. } = self;
         [
             demand,
             demand_max,
@@ -152,6 +157,7 @@ impl BucketLine {
             pods_waited,
             planned,
             notice,
+            prepaid,
         ]
     }
 
@@ -168,6 +174,7 @@ impl BucketLine {
             pods_waited,
             planned,
             notice,
+            prepaid,
         ] = counts;
         Self {
             demand,
@@ -180,6 +187,7 @@ impl BucketLine {
             pods_waited,
             planned,
             notice,
+            prepaid,
             ..Self::default()
         }
     }
@@ -255,6 +263,8 @@ pub struct BucketExtras {
     pub headroom: u64,
     /// Placeholders that had a node or waited for one.
     pub placeholders: u64,
+    /// Of those that had a node, those whose instances are paid whether they run or not.
+    pub prepaid: u64,
 }
 
 /// A line with the bucket and shape numbers of this process.
@@ -302,7 +312,7 @@ impl Line {
                 let bucket = tick.buckets.get(id).copied().unwrap_or_default();
                 let BucketTick { demand, demand_max, announced, ready, .. } = bucket;
                 let BucketTick { pods_hidden, pods_waited, planned, notice, .. } = bucket;
-                let BucketExtras { headroom, placeholders } =
+                let BucketExtras { headroom, placeholders, prepaid } =
                     extras.get(id).copied().unwrap_or_default();
                 let counts = [
                     demand,
@@ -315,6 +325,7 @@ impl Line {
                     pods_waited,
                     planned,
                     notice,
+                    prepaid,
                 ];
                 BucketLine::of_counts(counts.map(|count| count.min(COUNT_MAX)))
             })

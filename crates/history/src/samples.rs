@@ -59,6 +59,7 @@ pub(crate) fn line(time: DateTime<Utc>, demand: u64) -> Line {
         pods_waited: 1,
         planned: 2,
         notice: 900,
+        prepaid: 1,
         room: BTreeMap::from([(shape.clone(), u64::MAX)]),
         arrivals: BTreeMap::from([(shape, 5)]),
         gangs: BTreeMap::from([("4".to_owned(), 2)]),

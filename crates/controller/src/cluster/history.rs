@@ -66,6 +66,8 @@ pub(super) struct Record<'a> {
     pub(super) turn: &'a Turn,
     pub(super) offers: &'a Offers,
     pub(super) standing: &'a Standing,
+    /// By bucket, the placeholders on nodes that are paid anyway.
+    pub(super) prepaid: &'a [u64],
     pub(super) objective: Objective,
 }
 
@@ -266,7 +268,7 @@ impl PolicyHistory {
 
     /// Appends the tick's line to the history. Returns whether there was a tick.
     async fn append(&mut self, key: &Key, record: Option<Record<'_>>) -> anyhow::Result<bool> {
-        let Some(Record { control, turn, offers, standing, objective }) = record else {
+        let Some(Record { control, turn, offers, standing, prepaid, objective }) = record else {
             return Ok(false);
         };
         let Some(tick) = &turn.tick else { return Ok(false) };
@@ -276,6 +278,7 @@ impl PolicyHistory {
         let extras = turn.plan.buckets.iter().map(|bucket| BucketExtras {
             headroom: bucket.target,
             placeholders: standing.placeholders(bucket.bucket),
+            prepaid: prepaid.get(bucket.bucket).copied().unwrap_or(0),
         });
         let extras: Vec<BucketExtras> = extras.collect();
         let catalog = &offers.catalog;

@@ -289,7 +289,7 @@ impl Metrics {
         );
         registry.register(
             "placeholder_dollars_per_hour",
-            "Price of the nodes that placeholders hold; 0 where it is unknown",
+            "Price of the nodes that placeholders hold, less those that are paid anyway; 0 where it is unknown",
             self.dollars.clone(),
         );
         registry.register(
@@ -433,6 +433,7 @@ impl Metrics {
         let policy = key.to_string();
         let mut set = BTreeSet::new();
         let mut by_reason: BTreeMap<&str, i64> = BTreeMap::new();
+        let (offers, prepaid) = (outcome.offers.as_ref(), outcome.observation.prepaid());
         for bucket in &status.buckets {
             let of = OfBucket { policy: policy.clone(), bucket: bucket.name.clone() };
             for (family, value) in [
@@ -451,9 +452,14 @@ impl Metrics {
                 self.warm_pool_target.remove(&of);
                 self.warm_pool_prepared.remove(&of);
             }
-            let price = outcome.offers.as_ref().and_then(|offers| offers.price(&bucket.name));
+            let price = offers.and_then(|offers| offers.price(&bucket.name));
             let dollars = price.map_or(0.0, |price| price.hourly.dollars());
-            self.dollars.get_or_create(&of).set(dollars * bucket.ready as f64);
+            let id = offers.and_then(|offers| {
+                offers.catalog.buckets().iter().position(|known| known.name == bucket.name)
+            });
+            let prepaid = id.and_then(|id| prepaid.get(id)).copied().unwrap_or(0);
+            let paid = bucket.ready.saturating_sub(prepaid);
+            self.dollars.get_or_create(&of).set(dollars * paid as f64);
             if let Some(Price { source, .. }) = price {
                 let (bucket, source) = (bucket.name.clone(), source.label());
                 let of = OfPrice { policy: policy.clone(), bucket, source };

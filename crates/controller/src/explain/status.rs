@@ -257,7 +257,9 @@ fn prices_known(offers: &Offers, unread: &Unread) -> (&'static str, &'static str
     };
     let (estimated, elsewhere) = (named(PriceSource::Estimate), named(PriceSource::OtherRegion));
     let give = "give them with --prices, or as prices of the chart";
-    if !estimated.is_empty() {
+    if !unread.reservations.is_empty() {
+        ("False", "ReservationsNotRead", unread.reservations.join("; "))
+    } else if !estimated.is_empty() {
         let message =
             format!("the prices of {} are estimates from their size: {give}", estimated.join(", "));
         ("False", "Estimated", message)
@@ -267,8 +269,6 @@ fn prices_known(offers: &Offers, unread: &Unread) -> (&'static str, &'static str
             elsewhere.join(", ")
         );
         ("False", "OtherRegion", message)
-    } else if !unread.reservations.is_empty() {
-        ("False", "ReservationsNotRead", unread.reservations.join("; "))
     } else if !unread.prices.is_empty()
         && offers.prices.iter().any(|of| of.is_listed() || of.is_of_aws())
     {
@@ -289,4 +289,41 @@ fn stops(cause: Cause, blind: bool) -> bool {
         cause,
         Cause::InvalidPolicy | Cause::PriorityClass | Cause::NoBuckets | Cause::NoCapacityBuffers
     ) || (cause == Cause::WatchFailed && blind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The status and the reason of `PricesKnown` for a bucket whose price has this source.
+    #[track_caller]
+    fn check(source: PriceSource, prices: &[&str], reservations: &[&str], expected: (&str, &str)) {
+        let of = |all: &[&str]| all.iter().map(ToString::to_string).collect();
+        let unread = Unread { prices: of(prices), reservations: of(reservations) };
+        let offers = Offers {
+            catalog: testkit::catalog([("a", 4_000, 0.2)]),
+            groups: vec![Vec::new()],
+            prices: vec![source],
+            ranking: Vec::new(),
+            problems: Vec::new(),
+        };
+        let (status, reason, message) = prices_known(&offers, &unread);
+        assert_eq!((status, reason), expected, "{message}");
+        for part in prices.iter().chain(reservations).filter(|_| reason.ends_with("NotRead")) {
+            assert!(message.contains(part), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_price_that_is_a_guess_or_could_not_be_read_is_said() {
+        use PriceSource::{Estimate, Operator, OtherRegion, PriceList, Table};
+        check(Table, &[], &[], ("True", "Listed"));
+        check(Estimate, &[], &[], ("False", "Estimated"));
+        check(OtherRegion, &[], &[], ("False", "OtherRegion"));
+        check(Table, &["denied"], &[], ("False", "NotRead"));
+        check(PriceList, &["denied"], &[], ("False", "NotRead"));
+        // The operator's own prices need no others.
+        check(Operator, &["denied"], &[], ("True", "Listed"));
+        check(Operator, &[], &["no cr-1"], ("False", "ReservationsNotRead"));
+    }
 }

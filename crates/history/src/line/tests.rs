@@ -44,7 +44,7 @@ fn a_line_has_the_documented_format() {
         runs: vec![StepRun { template: "Workflow batch/train/fit".into(), seconds: 540 }],
         rollout_percent: Some(50),
     };
-    let extras = [BucketExtras { headroom: 2, placeholders: 1 }];
+    let extras = [BucketExtras { headroom: 2, placeholders: 1, prepaid: 0 }];
     let launch = |end| EndedLaunch {
         bucket: "m5.large".into(),
         group: "asg-1".into(),

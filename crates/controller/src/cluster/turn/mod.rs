@@ -265,6 +265,7 @@ impl PolicyController {
         // A slow history must not delay the placeholders.
         let control = self.control.as_ref().map(|(_, control)| control);
         let standing = &observation.observed.standing;
+        let prepaid = observation.prepaid();
         let record = control.zip(decision.as_ref());
         let objective = settings.policy.objective;
         let record = record.map(|(control, decision)| Record {
@@ -272,6 +273,7 @@ impl PolicyController {
             turn: &decision.turn,
             offers,
             standing,
+            prepaid: &prepaid,
             objective,
         });
         faults.append(self.history.record(input, record).await);
@@ -282,8 +284,9 @@ impl PolicyController {
             }
         }
         let names = offers.catalog.buckets().iter().map(|bucket| bucket.name.as_str());
-        let ready = observation.ready.iter().map(|groups| groups.iter().sum());
-        self.account.add(now, names.zip(ready), &observation.launches, &observation.used);
+        let ready = observation.ready.iter().map(|groups| groups.iter().sum::<u64>());
+        let paid = ready.zip(&prepaid).map(|(ready, prepaid)| ready - prepaid);
+        self.account.add(now, names.zip(paid), &observation.launches, &observation.used);
         let mut outcome = Outcome {
             faults,
             offers: Some(Arc::clone(offers)),
