@@ -78,11 +78,14 @@ pub fn response(status: &str, kind: &str, body: &str) -> Vec<u8> {
     (head + body).into_bytes()
 }
 
-/// The action of capacity reservations, which the emulator does not have.
+/// The action that lists capacity reservations, which the emulator does not have.
 pub const RESERVATIONS: &str = "ec2:DescribeCapacityReservations";
 
-/// The response to that action, in the documented form: a reservation and a Capacity Block of
-/// m5.xlarge in the zone us-east-1a, of which so many instances are not used.
+/// The action that lists the instances in them.
+pub const INSTANCES: &str = "ec2:DescribeInstances";
+
+/// The response to [`RESERVATIONS`], in the documented form: a reservation and a Capacity Block of
+/// m5.xlarge in the zone us-east-1a, of so many instances each, of which so many are not used.
 pub fn reservations(total: u64, available: u64) -> Vec<u8> {
     let item = |id: &str, more: &str| {
         format!(
@@ -99,10 +102,27 @@ pub fn reservations(total: u64, available: u64) -> Vec<u8> {
     let block = "<endDate>2030-01-01T11:30:00.000Z</endDate><endDateType>limited</endDateType>\
         <instanceMatchCriteria>targeted</instanceMatchCriteria><reservationType>capacity-block</reservationType>";
     let items = item("cr-open", open) + &item("cr-block", block);
+    of_ec2("DescribeCapacityReservationsResponse", "capacityReservationSet", &items)
+}
+
+/// The response to [`INSTANCES`], in the documented form: these instances, which use the
+/// reservation
+/// `cr-open`.
+pub fn instances(ids: &[String]) -> Vec<u8> {
+    let item = |id: &String| {
+        format!(
+            "<item><instanceId>{id}</instanceId><capacityReservationId>cr-open</capacityReservationId></item>"
+        )
+    };
+    let items: String = ids.iter().map(item).collect();
+    let items = format!("<item><instancesSet>{items}</instancesSet></item>");
+    of_ec2("DescribeInstancesResponse", "reservationSet", &items)
+}
+
+fn of_ec2(name: &str, set: &str, items: &str) -> Vec<u8> {
     let body = format!(
-        r#"<DescribeCapacityReservationsResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">
-<requestId>1</requestId><capacityReservationSet>{items}</capacityReservationSet>
-</DescribeCapacityReservationsResponse>"#
+        r#"<{name} xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">
+<requestId>1</requestId><{set}>{items}</{set}></{name}>"#
     );
     response("200 OK", "text/xml", &body)
 }

@@ -24,7 +24,7 @@ use controller::catalog::{
     NodeGroup, OtherTypes, StandingPool, StandingPools, WantedPool, WantedPools,
 };
 use controller::crd::WarmPoolState;
-use instances::CapacityReservation;
+use instances::{CapacityReservation, PriceRules};
 use serde_json::json;
 use tests::moto::{Moto, REGION};
 
@@ -454,20 +454,34 @@ async fn the_catalog_makes_exactly_the_calls_that_the_documented_policy_allows()
     let of_prices = proxy.take_seen();
     assert_eq!(of_prices, ["pricing:GetProducts", "ec2:DescribeSpotPriceHistory"]);
     let line = |of: &CapacityReservation| {
-        let CapacityReservation { id, tags, instance_type, zone, total, available, until } = of;
+        let CapacityReservation {
+            id,
+            tags,
+            instance_type,
+            zone,
+            total,
+            available,
+            instances,
+            until,
+        } = of;
         let until = until.map(|until| until.to_rfc3339()).unwrap_or_default();
-        format!("{id} {tags:?} {instance_type} {zone} {available}/{total} {until}")
+        format!("{id} {tags:?} {instance_type} {zone} {available}/{total} {instances:?} {until}")
     };
-    let reservations = reader.reservations().await.unwrap();
+    let named = |rules: &str| PriceRules::parse(&format!("prices: [{rules}]"), "rules").unwrap();
+    let rules = named("{reservation: {tags: {team: batch}}}, {reservation: {id: cr-open}}");
+    let reservations = reader.reservations(&rules).await.unwrap();
     assert_eq!(
         reservations.iter().map(line).collect::<Vec<_>>(),
         [
-            r#"cr-open {"team": "batch"} m5.xlarge us-east-1a 2/6 "#,
-            r#"cr-block {"team": "batch"} m5.xlarge us-east-1a 2/6 2030-01-01T10:50:00+00:00"#,
+            r#"cr-block {"team": "batch"} m5.xlarge us-east-1a 2/6 {} 2030-01-01T10:50:00+00:00"#,
+            r#"cr-open {"team": "batch"} m5.xlarge us-east-1a 2/6 {"i-a", "i-b"} "#,
         ]
     );
     let of_reservations = proxy.take_seen();
-    assert_eq!(of_reservations, ["ec2:DescribeCapacityReservations"]);
+    let expected = ["ec2:DescribeCapacityReservations", "ec2:DescribeInstances"];
+    assert_eq!(of_reservations, expected);
+    let other = reader.reservations(&named("{reservation: {id: cr-other}}")).await.unwrap();
+    assert_eq!((other, proxy.take_seen().len()), (vec![], 1));
     let of_prices = of_prices.into_iter().chain(of_reservations);
     let group = first.groups.iter().find(|group| group.may_have_warm_pool).unwrap();
     let none = StandingPools::default();

@@ -5,11 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use embedder::MicroDollars;
 use serde::{Deserialize, Serialize};
 
+use crate::table::{US_EAST_1, instance_type};
+
 /// How long a price of the price list counts as current, in seconds: a day.
 const LISTED_SECONDS: i64 = 86_400;
 
 /// How long a spot price counts as current, in seconds: 15 minutes.
 const SPOT_SECONDS: i64 = 900;
+
+/// The fewest types whose prices show the ratio of a region.
+const RATIOS_MIN: usize = 3;
 
 /// How long the prices of an instance type that is not on offer are kept, in seconds: a week.
 const KEPT_SECONDS: i64 = 7 * 86_400;
@@ -112,6 +117,19 @@ impl AwsPrices {
     /// region does not sell the type.
     pub fn on_demand(&self, instance_type: &str) -> Option<MicroDollars> {
         self.on_demand.get(instance_type)?.micro_dollars.map(MicroDollars)
+    }
+
+    /// How many times as much an instance costs in this region as in us-east-1: the median of the
+    /// types whose prices are known in both. `None` if they are fewer than three.
+    pub fn ratio(&self) -> Option<f64> {
+        let ratio = |name: &String| {
+            let here = self.on_demand(name)?.dollars();
+            let there = instance_type(name)?.price_in(US_EAST_1)?.dollars();
+            (there > 0.0).then(|| here / there)
+        };
+        let mut ratios: Vec<f64> = self.on_demand.keys().filter_map(ratio).collect();
+        ratios.sort_unstable_by(f64::total_cmp);
+        (ratios.len() >= RATIOS_MIN).then(|| ratios[ratios.len() / 2])
     }
 
     /// The spot price that AWS gave for an instance type in a zone, or the mean of all zones.

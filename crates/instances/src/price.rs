@@ -259,10 +259,10 @@ impl PriceRule {
                 && percent.is_none()
                 && prepaid.is_none()
                 && until.is_none()
-                && *capacity_type != Some(Purchase::Spot);
+                && capacity_type.is_none();
             let problem = match (reservation.is_valid(), is_alone) {
                 (false, _) => "expected an id such as cr-56fac701cc1951b03, tags, or both",
-                (true, false) => "allows only capacityType beside it, on-demand or reserved",
+                (true, false) => "allows no other field beside it",
                 (true, true) => return None,
             };
             return Some(("reservation", problem.to_owned()));
@@ -385,9 +385,11 @@ fn without_overlay(bought: &Bought<'_>) -> Price {
     }
     let (on_demand, source) =
         listed(name, region).unwrap_or_else(|| (estimate(has), PriceSource::Estimate));
+    let ratio = read.filter(is_of_region).filter(|_| source == PriceSource::OtherRegion);
+    let ratio = ratio.and_then(AwsPrices::ratio).unwrap_or(1.0);
     let share = if capacity_type == CapacityType::Spot { SPOT_SHARE } else { 1.0 };
-    let hourly = MicroDollars::from_dollars(on_demand.dollars() * share).unwrap_or_default();
-    Price { hourly, source }
+    let hourly = MicroDollars::from_dollars(on_demand.dollars() * ratio * share);
+    Price { hourly: hourly.unwrap_or_default(), source }
 }
 
 /// The price that AWS gave for an instance. A spot instance whose price was not read has a share of
@@ -564,7 +566,7 @@ mod tests {
                 )),
             ),
             (r#"{"reservation": {"id": "cr-1"}}"#, None),
-            (r#"{"reservation": {"tags": {"team": "a"}}, "capacityType": "reserved"}"#, None),
+            (r#"{"reservation": {"tags": {"team": "a"}}}"#, None),
             (
                 r#"{"reservation": {"id": "r-1"}}"#,
                 Some(("reservation", "expected an id such as cr-56fac701cc1951b03, tags, or both")),
@@ -575,7 +577,7 @@ mod tests {
             ),
             (
                 r#"{"reservation": {"id": "cr-1"}, "prepaid": 3, "instanceType": "m5.large"}"#,
-                Some(("reservation", "allows only capacityType beside it, on-demand or reserved")),
+                Some(("reservation", "allows no other field beside it")),
             ),
         ];
         for (rule, expected) in of_prepaid {
@@ -629,6 +631,15 @@ mod tests {
             let one = Bought { capacity_type, region, zone, read, ..bought(name) };
             check("[]", one, dollars, source);
         }
+        // The prices of three types show what the region costs.
+        let mut more = read.clone();
+        for (name, dollars) in [("c5.large", 0.1), ("r5.large", 0.15)] {
+            more.note_on_demand(name, MicroDollars::from_dollars(dollars), 0);
+        }
+        let ratio = more.ratio().unwrap();
+        assert!((ratio - 0.15 / 0.126).abs() < 1e-9, "{ratio}");
+        let one = Bought { region: here.0, read: Some(&more), ..bought("m7i.xlarge") };
+        check("[]", one, 0.2016 * ratio, OtherRegion);
         // A spot price that was not read is a share of the price list.
         let read = AwsPrices { spot: BTreeMap::new(), ..read };
         let spot = Bought { capacity_type: Spot, read: Some(&read), ..bought("m5.xlarge") };

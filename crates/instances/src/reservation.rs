@@ -1,6 +1,6 @@
 //! Capacity reservations of AWS, whose instances are paid whether they run or not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,8 @@ pub struct CapacityReservation {
     pub total: u64,
     /// How many of them no instance uses.
     pub available: u64,
+    /// The IDs of the instances of the account that use it, of this cluster and of others.
+    pub instances: BTreeSet<String>,
     /// When no more of its instances are held. `None` if it has no end.
     pub until: Option<DateTime<Utc>>,
 }

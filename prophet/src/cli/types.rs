@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use embedder::CapacityType;
 use instances::{
-    AwsPrices, Bought, InstanceType, Price, PriceRules, instance_type, instance_types,
+    AwsPrices, Bought, InstanceType, Price, PriceRules, PriceSource, instance_type, instance_types,
 };
 use serde_json::{Value, json};
 
@@ -131,6 +131,16 @@ impl Args {
     }
 }
 
+/// The date of a price: that of the table, or today, when those of AWS are read. `None` for what
+/// the operator gives.
+fn date(source: PriceSource) -> Option<String> {
+    match source {
+        _ if source.is_listed() => Some(instances::prices_date().to_owned()),
+        _ if source.is_of_aws() => Some(base::clock::now().date_naive().to_string()),
+        _ => None,
+    }
+}
+
 fn as_json(known: &InstanceType, price: Option<Price>) -> Value {
     let has = known.allocatable();
     json!({
@@ -150,7 +160,7 @@ fn as_json(known: &InstanceType, price: Option<Price>) -> Value {
         },
         "dollars_per_hour": price.map(|price| price.hourly.dollars()),
         "price_source": price.map(|price| price.source),
-        "price_date": price.filter(|price| price.source.is_listed()).map(|_| instances::prices_date()),
+        "price_date": price.and_then(|price| date(price.source)),
     })
 }
 

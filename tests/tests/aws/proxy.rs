@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use tests::aws_proxy::{self, Call, RESERVATIONS, reservations, response};
+use tests::aws_proxy::{self, Call, INSTANCES, RESERVATIONS, instances, reservations, response};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -66,6 +66,7 @@ impl Proxy {
                     }
                     "autoscaling:DescribeWarmPool" => Ok(response("200 OK", "text/xml", &pool())),
                     RESERVATIONS => Ok(reservations(6, 2)),
+                    INSTANCES => Ok(instances(&["i-a".to_owned(), "i-b".to_owned()])),
                     TYPES_FOR => Ok(response("200 OK", "text/xml", &listed(&call))),
                     PRODUCTS => Ok(response("200 OK", JSON, &products(call.body())?)),
                     _ => call.forward().await,

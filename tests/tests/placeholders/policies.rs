@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tests::audit::Entry;
 use tests::autoscaler::AutoscalerSettings;
-use tests::aws_proxy::{self, Call, RESERVATIONS, reservations};
+use tests::aws_proxy::{self, Call, INSTANCES, RESERVATIONS, instances, reservations};
 use tests::control_plane::Options;
 use tests::installed::{self, NAMESPACE, policy};
 use tests::node_group::NodeGroup;
@@ -195,8 +194,8 @@ async fn the_documented_ceilings_hold_placeholders_on_present_instance_types() {
     world.wait_for_groups(&[("g6", 1), ("m7i", 1), ("p5", 1)]).await;
 }
 
-/// A ceiling of no dollars leaves the instances of a reservation, which are paid anyway. A job takes
-/// one of them, and no further one is bought.
+/// A ceiling of no dollars leaves the instances of a reservation, which are paid anyway, except the
+/// one that another cluster uses. A job takes one of them, and no further one is bought.
 #[tokio::test(flavor = "multi_thread")]
 async fn reserved_instances_are_held_while_no_pod_needs_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -205,16 +204,21 @@ async fn reserved_instances_are_held_while_no_pod_needs_them() {
     let arguments =
         ["--max-dollars-per-hour=0".to_owned(), format!("--prices={}", prices.display())];
     let mut world = Plan::of([NodeGroup::new("small", "m5.xlarge")]).start_alone().await;
-    let available = Arc::new(AtomicU64::new(2));
-    let endpoint = with_reservation(world.moto.endpoint(), Arc::clone(&available)).await;
+    let used = Arc::new(Mutex::new(vec!["i-other".to_owned()]));
+    let endpoint = with_reservation(world.moto.endpoint(), Arc::clone(&used)).await;
     let installed = installed::Prophet::apply_chart(&world.plane).await;
     installed.unwrap_or_else(|error| panic!("{error:#}"));
     world.start_controller_with(&arguments, &[("AWS_ENDPOINT_URL", endpoint)]).await;
     world.apply(&policy("batch", &two("Act").replace("[0, 2]", "[0, 0]"))).await;
     world.wait_for_measured_placeholders(2).await;
-    available.store(0, Ordering::Relaxed);
+    let ids = world.nodes().await.into_iter().filter_map(|node| node.spec?.provider_id);
+    used.lock().unwrap().extend(ids.filter_map(|id| Some(id.rsplit('/').next()?.to_owned())));
     let reason = |status: &Value| status["buckets"][0]["reason"] == "prepaid";
     world.wait_for_status("batch", "the reason", reason).await;
+    let metrics = world.prophet.as_ref().unwrap().metrics().await.unwrap();
+    let free =
+        r#"prophet_placeholder_dollars_per_hour{policy="prophet/batch",bucket="m5.xlarge"} 0.0"#;
+    assert!(metrics.contains(free), "{metrics}");
     world.apply(&job("first", 1)).await;
     world.wait_for_job("first", 1).await;
     world.wait_for_placeholders([1, 0, 0]).await;
@@ -224,16 +228,17 @@ async fn reserved_instances_are_held_while_no_pod_needs_them() {
     assert_eq!(world.launched_after_scans(3).await, 2, "{}", world.details());
 }
 
-/// Starts a proxy to the emulated AWS, which has a reservation of two instances, of which so many
-/// are not used; returns its URL. It ends with the test.
-async fn with_reservation(emulator: &str, available: Arc<AtomicU64>) -> String {
+/// Starts a proxy to the emulated AWS, which has a reservation of three instances, of which these
+/// are in use; returns its URL. It ends with the test.
+async fn with_reservation(emulator: &str, used: Arc<Mutex<Vec<String>>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let answer = move |call: Call| {
-        let available = available.load(Ordering::Relaxed);
+        let used = used.lock().unwrap().clone();
         async move {
             match call.action.as_str() {
-                RESERVATIONS => Ok(reservations(2, available)),
+                RESERVATIONS => Ok(reservations(3, 3 - u64::try_from(used.len()).unwrap_or(0))),
+                INSTANCES => Ok(instances(&used)),
                 _ => call.forward().await,
             }
         }

@@ -261,7 +261,8 @@ impl Controller {
                 }
             }
             self.health.beat();
-            if self.is_listed() && self.groups.borrow().is_read() && !self.read_labels() {
+            let is_read = self.groups.borrow().is_read() && self.has_tried_reservations();
+            if self.is_listed() && is_read && !self.read_labels() {
                 let leads = self.leadership.leads();
                 self.explain.leads(leads);
                 self.turn(leads).await;
@@ -317,7 +318,8 @@ impl Controller {
             let kept = Kept { place: self.config.data.clone(), writer };
             let wanted = self.types_on_offer.subscribe();
             if self.config.prices.reservations().next().is_some() {
-                follow_reservations(reader.clone(), &self.shared);
+                let rules = self.config.prices.clone();
+                follow_reservations(reader.clone(), rules, &self.shared);
             }
             follow_prices(reader, wanted, Arc::clone(&self.shared), kept);
         }
@@ -330,11 +332,9 @@ impl Controller {
         }
         if let Ok(offers) = self.all_offers(&self.groups()) {
             note_types(&self.types_on_offer, [&offers]);
-            let with_reservations = self.config.prices.reservations().next().is_some();
             let is_read = || {
-                let world = self.shared.world();
-                world.aws_prices.as_ref().is_some_and(|read| read.is_tried)
-                    && (world.reservations.is_some() || !with_reservations)
+                let prices = self.shared.world().aws_prices.clone();
+                prices.is_some_and(|read| read.is_tried) && self.has_tried_reservations()
             };
             let read = async {
                 while !is_read() {
@@ -343,6 +343,14 @@ impl Controller {
             };
             let _ = tokio::time::timeout(FIRST_PRICES, read).await;
         }
+    }
+
+    /// Whether the capacity reservations that the operator's prices name were read, or could not
+    /// be. Before that, placeholders in them would be given up.
+    fn has_tried_reservations(&self) -> bool {
+        let is_read = self.config.price_reader.is_some()
+            && self.config.prices.reservations().next().is_some();
+        !is_read || self.shared.world().reservations.is_some()
     }
 
     async fn wait(&self) {

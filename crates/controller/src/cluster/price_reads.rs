@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::clock;
 use history::Place;
-use instances::AwsPrices;
+use instances::{AwsPrices, CapacityReservation, PriceRules};
 use tokio::sync::watch;
 
 use super::election::Leadership;
@@ -41,7 +41,8 @@ impl PriceReader {
     #[expect(clippy::unused_async, reason = "that of the feature aws waits")]
     async fn reservations(
         &self,
-    ) -> Result<Vec<instances::CapacityReservation>, std::convert::Infallible> {
+        _: &PriceRules,
+    ) -> Result<Vec<CapacityReservation>, std::convert::Infallible> {
         match *self {}
     }
 }
@@ -107,24 +108,50 @@ pub(super) fn follow_prices(
     });
 }
 
+/// The most capacity reservations that ended and are remembered.
+const ENDED_MAX: usize = 100;
+
+/// The reservations that AWS has, and those of before that it no longer has, without instances:
+/// reserved capacity that a rule named is not ordered after its end.
+fn with_ended(
+    mut found: Vec<CapacityReservation>,
+    before: &[CapacityReservation],
+) -> Vec<CapacityReservation> {
+    let ended = before.iter().filter(|of| found.iter().all(|one| one.id != of.id));
+    let none = |of: &CapacityReservation| CapacityReservation {
+        total: 0,
+        available: 0,
+        instances: BTreeSet::new(),
+        ..of.clone()
+    };
+    let ended: Vec<_> = ended.map(none).take(ENDED_MAX).collect();
+    found.extend(ended);
+    found
+}
+
 /// How often capacity reservations are read: every minute, as Auto Scaling groups are.
 const RESERVATIONS_EVERY: Duration = Duration::from_mins(1);
 
-/// Reads the capacity reservations of AWS, and shows them in the world of `shared`, while something
-/// else uses it. After a failure, those that were read last stay.
-pub(super) fn follow_reservations(reader: PriceReader, shared: &Arc<Shared>) {
+/// Reads the capacity reservations of AWS that `rules` name, and shows them in the world of
+/// `shared`, while something else uses it. After a failure, those that were read last stay.
+pub(super) fn follow_reservations(reader: PriceReader, rules: PriceRules, shared: &Arc<Shared>) {
     let shared = Arc::downgrade(shared);
     tokio::spawn(async move {
         let mut read = ReadReservations::default();
         loop {
-            let found = reader.reservations().await.map_err(|error| chain(&error));
+            let now = clock::now();
+            let found = reader.reservations(&rules).await.map_err(|error| chain(&error));
             let failing = found.as_ref().err().cloned();
             if let Some(error) = failing.as_ref().filter(|_| failing != read.failing) {
                 tracing::warn!(error, "capacity reservations not read from AWS");
             }
-            let known = found.map_or_else(|_| Arc::clone(&read.known), Arc::from);
+            let time = if failing.is_some() { read.time } else { now };
+            let known = match found {
+                Ok(found) => with_ended(found, &read.known).into(),
+                Err(_) => Arc::clone(&read.known),
+            };
             let is_new = failing != read.failing || known != read.known;
-            read = ReadReservations { known, failing };
+            read = ReadReservations { known, time, failing };
             let Some(shared) = shared.upgrade() else { return };
             let is_first = shared.world().reservations.replace(read.clone()).is_none();
             if is_new || is_first {
@@ -171,6 +198,14 @@ mod tests {
     use instances::ListedPrice;
 
     use super::*;
+
+    #[test]
+    fn a_reservation_that_ended_has_no_instances() {
+        let of = |id: &str, total| CapacityReservation { id: id.into(), total, ..<_>::default() };
+        let known = with_ended(vec![of("b", 2)], &[of("a", 1), of("b", 1)]);
+        assert_eq!(known, [of("b", 2), of("a", 0)]);
+        assert_eq!(with_ended(vec![of("a", 3)], &known), [of("a", 3), of("b", 0)]);
+    }
 
     #[tokio::test]
     async fn prices_survive_a_restart_and_a_broken_file_is_passed_over() {

@@ -120,6 +120,8 @@ pub struct ReadPrices {
 pub struct ReadReservations {
     /// What was read last.
     pub known: Arc<[CapacityReservation]>,
+    /// When that was.
+    pub time: DateTime<Utc>,
     /// What failed in the last attempt.
     pub failing: Option<String>,
 }

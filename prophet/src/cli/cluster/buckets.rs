@@ -68,7 +68,8 @@ fn as_json(bucket: &Bucket, offers: &[Offer], source: PriceSource) -> Value {
     });
     json!({
         "name": bucket.name, "capacity_type": bucket.capacity_type, "allocatable": resources,
-        "dollars_per_hour": bucket.hourly.dollars(), "price_source": source, "groups": groups.collect::<Vec<_>>(),
+        "dollars_per_hour": bucket.hourly.dollars(), "price_source": source,
+        "price_date": source.is_listed().then(instances::prices_date), "groups": groups.collect::<Vec<_>>(),
     })
 }
 

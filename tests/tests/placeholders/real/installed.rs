@@ -70,8 +70,8 @@ impl World {
         Api::namespaced(self.plane.client(), NAMESPACE)
     }
 
-    /// Deletes a replica and waits for the pod that takes its place: until the old one has gone, the
-    /// set counts it as ready.
+    /// Deletes a replica and waits for the pod that takes its place: until the old one has gone,
+    /// the set counts it as ready.
     async fn replace(&self, replica: &str) {
         let old = self.controllers().get(replica).await.unwrap().uid();
         self.controllers().delete(replica, &DeleteParams::default()).await.unwrap();

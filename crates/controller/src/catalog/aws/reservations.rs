@@ -1,12 +1,14 @@
-//! Reads the capacity reservations of AWS. The action is optional: only rules of the operator's
-//! prices that name reservations need it.
+//! Reads the capacity reservations of AWS and the instances that use them. Both actions are
+//! optional: only rules of the operator's prices that name reservations need them.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_ec2::types::{
     CapacityReservation as AwsReservation, CapacityReservationInstancePlatform as Platform,
-    CapacityReservationTenancy as Tenancy, CapacityReservationType,
+    CapacityReservationState, CapacityReservationTenancy as Tenancy, CapacityReservationType,
 };
 use chrono::{DateTime, TimeDelta, Utc};
-use instances::CapacityReservation;
+use instances::{CapacityReservation, PriceRules};
 
 use super::calls::AwsError;
 use super::prices::PriceReader;
@@ -21,13 +23,28 @@ const BLOCK_OF_ULTRA_SERVERS_ENDS: TimeDelta = TimeDelta::minutes(70);
 const ULTRA_SERVERS: [&str; 2] = ["p6e-", "trn2u."];
 
 impl PriceReader {
-    /// Reads the capacity reservations of the region for Linux instances that are active.
+    /// Reads the capacity reservations of the region for Linux instances that one of the rules
+    /// names. One that has not begun has no instances.
     ///
     /// # Errors
-    /// The call failed, after its retries.
-    pub async fn reservations(&self) -> Result<Vec<CapacityReservation>, AwsError> {
+    /// A call failed, after its retries.
+    pub async fn reservations(
+        &self,
+        rules: &PriceRules,
+    ) -> Result<Vec<CapacityReservation>, AwsError> {
         let found = self.clients.reservations().await?;
-        Ok(found.iter().filter_map(reservation_of).collect())
+        let found = found.iter().filter_map(reservation_of);
+        let is_named =
+            |of: &CapacityReservation| rules.reservations().any(|(_, one)| one.selects(of));
+        let mut named: BTreeMap<String, CapacityReservation> =
+            found.filter(is_named).map(|of| (of.id.clone(), of)).collect();
+        let ids: Vec<String> = named.keys().cloned().collect();
+        for (instance, id) in self.clients.instances_in(&ids).await? {
+            if let Some(reservation) = named.get_mut(&id) {
+                reservation.instances.insert(instance);
+            }
+        }
+        Ok(named.into_values().collect())
     }
 }
 
@@ -39,6 +56,7 @@ fn reservation_of(of: &AwsReservation) -> Option<CapacityReservation> {
         return None;
     }
     let count = |number: Option<i32>| u64::try_from(number.unwrap_or(0)).unwrap_or(0);
+    let is_active = of.state() == Some(&CapacityReservationState::Active);
     let instance_type = of.instance_type()?.to_owned();
     let end = of.end_date().and_then(|end| DateTime::<Utc>::from_timestamp(end.secs(), 0));
     let until = if of.reservation_type() == Some(&CapacityReservationType::CapacityBlock) {
@@ -54,8 +72,9 @@ fn reservation_of(of: &AwsReservation) -> Option<CapacityReservation> {
         tags: tags.collect(),
         instance_type,
         zone: of.availability_zone()?.to_owned(),
-        total: count(of.total_instance_count),
-        available: count(of.available_instance_count),
+        total: if is_active { count(of.total_instance_count) } else { 0 },
+        available: if is_active { count(of.available_instance_count) } else { 0 },
+        instances: BTreeSet::new(),
         until,
     })
 }

@@ -57,14 +57,14 @@ impl PolicyController {
         let backoffs = self.backoffs(&world, context, offers, now);
         let lesson = self.lesson(context, settings, offers, blind, now);
         let mut seen = self.gather(&world, &places, settings, offers, &backoffs, now);
-        let reservations = world.reservations.as_ref().map_or(&[][..], |read| &read.known);
-        let (rules, taken) = ((&context.config.prices, reservations), context.prepaid_taken);
-        self.view.note_prepaid(index, offers, rules, taken, now, &mut seen.standing);
         if settings.placeholders.kind == PlaceholderKind::CapacityBuffer {
             for ((bucket, group), nodes) in stands.buffered(offers) {
                 seen.standing.buckets[bucket][group].placeholders += nodes;
             }
         }
+        let rules = (&context.config.prices, world.reservations.as_ref());
+        let taken = context.prepaid_taken;
+        self.view.note_prepaid(index, offers, rules, taken, now, &mut seen);
         self.blindness.note(blind, now, || {
             let buckets = offers.catalog.buckets().iter().enumerate();
             buckets
