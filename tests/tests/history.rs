@@ -317,7 +317,7 @@ async fn the_history_is_listed_by_day_by_tick_as_json_and_as_csv() {
     let csv = listed(&["--output", "csv"]);
     assert!(
         csv.starts_with(
-            "time,policy,bucket,demand,demand_max,announced,headroom,placeholders,ready,pods_hidden,pods_waited,planned,notice,room,"
+            "time,policy,bucket,demand,demand_max,announced,headroom,placeholders,ready,pods_hidden,pods_waited,planned,notice,prepaid,room,"
         ),
         "{csv}"
     );
