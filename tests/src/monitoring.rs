@@ -63,6 +63,7 @@ pub fn queries() -> Result<Vec<(String, String)>> {
             let expression = expression
                 .replace("$__rate_interval", "5m")
                 .replace("$__range", "1d")
+                .replace("$cluster", ".*")
                 .replace("$policy", ".*")
                 .replace("$bucket", ".*");
             ensure!(!expression.contains('$'), "{title}: an unknown variable: {expression}");
