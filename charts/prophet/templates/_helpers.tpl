@@ -80,6 +80,17 @@ registry, which is the first part of the repository if it has a dot or a port. *
 {{- include "prophet.imageReference" (list . .Values.image) -}}
 {{- end }}
 
+{{/* The image of placeholders. Without a value, the controller has a default. */}}
+{{- define "prophet.placeholderImage" -}}
+{{- if .Values.placeholderImage -}}
+{{- .Values.placeholderImage -}}
+{{- else -}}
+{{- with (default dict .Values.global).imageRegistry -}}
+{{ . }}/pause:3.10@sha256:ee6521f290b2168b6e0935a181d4cff9be1ac3f505666ef0e3c98fae8199917a
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{- define "prophet.trainingImage" -}}
 {{- include "prophet.imageReference" (list . .Values.retraining.image) -}}
 {{- end }}

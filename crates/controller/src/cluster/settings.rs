@@ -18,7 +18,7 @@ use super::bounds::out_of_bounds;
 use crate::catalog::{NodeGroup, spot_labels};
 use crate::crd::{
     Capacity, ForecastSpec, LadderSpec, Mode, ObjectiveSpec, OverprovisioningPolicySpec,
-    PlaceholderKind, PlaceholdersSpec, RateSpec, RolloutSpec, RulesSpec, Selector,
+    PAUSE_IMAGE, PlaceholderKind, PlaceholdersSpec, RateSpec, RolloutSpec, RulesSpec, Selector,
     SelectorOperator, SelectorRequirement, SpotForSpec, TierSpec, WarmData, WarmPoolSpec,
     WorkloadsSpec,
 };
@@ -114,12 +114,21 @@ pub struct Allowed {
     pub needs_limit: bool,
     /// The highest value of a PriorityClass of placeholders.
     pub placeholder_priority_max: i32,
+    /// The image of the placeholders of policies that have the default image.
+    pub placeholder_image: Option<String>,
 }
 
 impl Allowed {
     /// Whether a scheduler preempts placeholders. `None` is the default scheduler.
     pub fn preempts(&self, scheduler: Option<&str>) -> bool {
         scheduler.is_none_or(|name| self.preempting_schedulers.contains(name))
+    }
+
+    /// The image of the placeholders of a policy that names `image`. The API server writes the
+    /// default image into each policy that names none.
+    fn image<'a>(&'a self, image: &'a str) -> &'a str {
+        let own = self.placeholder_image.as_deref().filter(|_| image == PAUSE_IMAGE);
+        own.unwrap_or(image)
     }
 
     /// Whether policies may use a group: all of its instance types are allowed.
@@ -240,7 +249,10 @@ impl OverprovisioningPolicySpec {
             ladder: forecast.ladder.as_ref().map_or_else(Ladder::default, LadderSpec::ladder),
             expression,
             rollout,
-            placeholders: placeholders.clone(),
+            placeholders: PlaceholdersSpec {
+                image: allowed.image(&placeholders.image).to_owned(),
+                ..placeholders.clone()
+            },
             warm_pool: *warm_pool,
         })
     }
@@ -569,6 +581,21 @@ mod tests {
         let other = json!([{"key": "team", "operator": "NotIn", "values": ["a"]}]);
         check_selected(&json!({"selector": {"matchExpressions": other}}), false);
         check_selected(&json!({"groups": ["batch-*"], "instanceTypes": ["m5.large"]}), false);
+    }
+
+    #[test]
+    fn the_operator_gives_the_image_of_placeholders_that_have_the_default_one() {
+        let image = |own: Option<&str>, spec: serde_json::Value| {
+            let spec: OverprovisioningPolicySpec = serde_json::from_value(spec).unwrap();
+            let allowed = Allowed { placeholder_image: own.map(Into::into), ..Allowed::default() };
+            spec.settings(&allowed).unwrap().placeholders.image
+        };
+        let named = json!({"placeholders": {"image": "c.d/idle:1"}});
+        let stored = json!({"placeholders": {"image": PAUSE_IMAGE}});
+        assert_eq!(image(None, json!({})), PAUSE_IMAGE);
+        assert_eq!(image(Some("a.b/pause:1"), json!({})), "a.b/pause:1");
+        assert_eq!(image(Some("a.b/pause:1"), stored), "a.b/pause:1");
+        assert_eq!(image(Some("a.b/pause:1"), named), "c.d/idle:1");
     }
 
     #[test]

@@ -477,7 +477,7 @@ pub struct PlaceholdersSpec {
 
 /// The default image of placeholders: Kubernetes' pause image, which does nothing. It is on the
 /// registry list of every EKS node, and other registries mirror it.
-const PAUSE_IMAGE: &str = "registry.k8s.io/pause:3.10@sha256:\
+pub(crate) const PAUSE_IMAGE: &str = "registry.k8s.io/pause:3.10@sha256:\
                            ee6521f290b2168b6e0935a181d4cff9be1ac3f505666ef0e3c98fae8199917a";
 
 impl Default for PlaceholdersSpec {

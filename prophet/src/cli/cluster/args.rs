@@ -241,6 +241,10 @@ pub(super) struct ClusterArgs {
         allow_negative_numbers = true
     )]
     max_placeholder_priority: i32,
+    /// The image of the placeholders of policies that name no other one, such as the pause image in
+    /// a registry of yours [default: Kubernetes' pause image]
+    #[arg(long, value_name = "IMAGE", env = "PROPHET_PLACEHOLDER_IMAGE")]
+    placeholder_image: Option<String>,
     /// The most writes of placeholders a minute; the others wait. Statuses and Events of policies
     /// have a limit of their own: 300 a minute
     #[arg(
@@ -314,6 +318,7 @@ impl ClusterArgs {
                     hourly: self.max_dollars_per_hour,
                 },
                 placeholder_priority_max: self.max_placeholder_priority,
+                placeholder_image: self.placeholder_image,
             },
             model: model_source(self.model.as_deref()).await?,
             simulate_if_acted: Some(Arc::new(super::if_acted::simulate)),
