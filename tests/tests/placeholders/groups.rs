@@ -142,7 +142,6 @@ async fn a_gang_of_kubernetes_preempts_the_placeholders_of_one_group() {
     world.wait_for_status("batch", "part of a gang", is_part).await;
     world.apply(&pods("last", 1)).await;
     world.wait_for_groups(&[("wide", 3)]).await;
-    world.wait_for_measured_placeholders(3).await;
 
     let gated: Api<Pod> = Api::default_namespaced(world.plane.client());
     for pod in gated.list(&ListParams::default()).await.unwrap() {
