@@ -577,10 +577,13 @@ mod tests {
         check_selected(&json!({"capacityTypes": ["on-demand"]}), false);
         check_selected(&json!({"groups": ["web-*", "batch-*"]}), true);
         check_selected(&json!({"groups": ["batch"]}), false);
-        check_selected(&json!({"selector": {"matchLabels": {"team": "a"}}}), true);
-        let other = json!([{"key": "team", "operator": "NotIn", "values": ["a"]}]);
-        check_selected(&json!({"selector": {"matchExpressions": other}}), false);
-        check_selected(&json!({"groups": ["batch-*"], "instanceTypes": ["m5.large"]}), false);
+        check_selected(&serde_json::json!({"selector": {"matchLabels": {"team": "a"}}}), true);
+        let other = serde_json::json!([{"key": "team", "operator": "NotIn", "values": ["a"]}]);
+        check_selected(&serde_json::json!({"selector": {"matchExpressions": other}}), false);
+        check_selected(
+            &serde_json::json!({"groups": ["batch-*"], "instanceTypes": ["m5.large"]}),
+            false,
+        );
     }
 
     #[test]
@@ -590,10 +593,10 @@ mod tests {
             let allowed = Allowed { placeholder_image: own.map(Into::into), ..Allowed::default() };
             spec.settings(&allowed).unwrap().placeholders.image
         };
-        let named = json!({"placeholders": {"image": "c.d/idle:1"}});
-        let stored = json!({"placeholders": {"image": PAUSE_IMAGE}});
-        assert_eq!(image(None, json!({})), PAUSE_IMAGE);
-        assert_eq!(image(Some("a.b/pause:1"), json!({})), "a.b/pause:1");
+        let named = serde_json::json!({"placeholders": {"image": "c.d/idle:1"}});
+        let stored = serde_json::json!({"placeholders": {"image": PAUSE_IMAGE}});
+        assert_eq!(image(None, serde_json::json!({})), PAUSE_IMAGE);
+        assert_eq!(image(Some("a.b/pause:1"), serde_json::json!({})), "a.b/pause:1");
         assert_eq!(image(Some("a.b/pause:1"), stored), "a.b/pause:1");
         assert_eq!(image(Some("a.b/pause:1"), named), "c.d/idle:1");
     }

@@ -78,12 +78,12 @@ impl Admission {
     pub fn admitted(&self, template: &PodSpec, namespace: &str) -> PodSpec {
         let mut spec = template.clone();
         each_container(&mut spec, request_limits);
-        request_pod_limits(&mut spec);
         let first = Key { namespace: namespace.to_owned(), name: String::new() };
         let ranges = self.limit_ranges.range(first..);
         for (_, defaults) in ranges.take_while(|(key, _)| key.namespace == namespace) {
             each_container(&mut spec, |container| add_defaults(container, defaults));
         }
+        request_pod_limits(&mut spec);
         if let Some(NamespaceAdds { node_selector, .. }) = self.namespaces.get(&unbound(namespace))
         {
             spec.node_selector.extend(node_selector.clone());
@@ -143,8 +143,9 @@ fn request_limits(container: &mut Container) {
 }
 
 /// Requests, for the pod as a whole, what it limits as a whole: of CPU and memory what its
-/// containers request, else the limit (`defaultPodRequests`). The limits of huge pages of the
-/// containers count as one of the pod (`defaultHugePagePodLimits`).
+/// containers request, with the defaults of a LimitRange, else the limit (`defaultPodLevelRequests`
+/// of Kubernetes 1.37; before, without these defaults). The limits of huge pages of the containers
+/// count as one of the pod (`defaultHugePagePodLevelLimits`).
 fn request_pod_limits(spec: &mut PodSpec) {
     if spec.resources.limits.is_empty() && spec.resources.requests.is_empty() {
         return;
