@@ -80,13 +80,17 @@ registry, which is the first part of the repository if it has a dot or a port. *
 {{- include "prophet.imageReference" (list . .Values.image) -}}
 {{- end }}
 
-{{/* The image of placeholders. Without a value, the controller has a default. */}}
+{{/* The image of placeholders. Without a value and a registry of one's own, the controller has the
+default of the custom resource. */}}
 {{- define "prophet.placeholderImage" -}}
 {{- if .Values.placeholderImage -}}
 {{- .Values.placeholderImage -}}
 {{- else -}}
 {{- with (default dict .Values.global).imageRegistry -}}
-{{ . }}/pause:3.10@sha256:ee6521f290b2168b6e0935a181d4cff9be1ac3f505666ef0e3c98fae8199917a
+{{- $policy := index ($.Files.Get "files/crd.json" | fromJson).items 0 -}}
+{{- $spec := (index $policy.spec.versions 0).schema.openAPIV3Schema.properties.spec -}}
+{{- $image := $spec.properties.placeholders.properties.image.default -}}
+{{ . }}/{{ regexReplaceAll "^[^/]*/" $image "" }}
 {{- end -}}
 {{- end -}}
 {{- end }}
