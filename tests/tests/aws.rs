@@ -553,6 +553,19 @@ async fn a_group_whose_launch_failed_is_closed_and_the_permission_for_it_is_opti
 }
 
 #[tokio::test]
+async fn a_permission_for_capacity_reservations_that_is_missing_is_named() {
+    let moto = Moto::start().await.unwrap();
+    let rules = PriceRules::parse("prices: [{reservation: {id: cr-open}}]", "rules").unwrap();
+    for action in ["ec2:DescribeCapacityReservations", "ec2:DescribeInstances"] {
+        let denied: &'static [&'static str] = vec![action].leak();
+        let proxy = Proxy::denying(moto.endpoint(), 0, denied).await.unwrap();
+        let reader = PriceReader::new(Clients::new(&config(proxy.endpoint()).await)).unwrap();
+        let error = reader.reservations(&rules).await.unwrap_err().to_string();
+        assert_eq!(error, format!("failed to call {action}"));
+    }
+}
+
+#[tokio::test]
 async fn each_permission_for_prices_is_optional() {
     let moto = Moto::start().await.unwrap();
     let types = ["m5.xlarge".to_owned(), "m7i.xlarge".to_owned()].into();

@@ -12,11 +12,22 @@ use tests::crds;
 use tests::installed::policy;
 use tests::node_group::NodeGroup;
 
-use super::world::{POD, Plan, job, job_with};
+use super::world::{POD, Plan, World, job, job_with};
 
 /// A policy with four placeholders of each bucket at any demand.
 const FOUR: &str =
     "{mode: Act, tick: 10s, forecast: {method: ladder, ladder: {nodesToReplicas: [[0, 4]]}}}";
+
+/// A policy that holds nodes for pods behind a gate.
+const RELEASED: &str = "{mode: Act, tick: 10s, forecast: {method: scheduled}, workloads: {releasedGates: [example.com/data]}}";
+
+/// Two groups of one bucket, of which the first has no room for a gang of three.
+fn narrow_and_wide() -> [NodeGroup; 2] {
+    [
+        NodeGroup::new("narrow", "m5.xlarge").placement_group("a").sizes(0, 2),
+        NodeGroup::new("wide", "m5.xlarge").placement_group("b"),
+    ]
+}
 
 fn two_by_two() -> [NodeGroup; 4] {
     [
@@ -57,13 +68,9 @@ async fn a_group_whose_launches_fail_is_skipped() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn gangs_larger_than_a_node_are_launched_in_one_placement_group_or_not_at_all() {
-    let groups = [
-        NodeGroup::new("narrow", "m5.xlarge").placement_group("a").sizes(0, 2),
-        NodeGroup::new("wide", "m5.xlarge").placement_group("b"),
-    ];
     let spec = "{mode: Act, tick: 10s, forecast: {method: scheduled},
         workloads: {releasedJobs: {matchLabels: {queue: soon}}, gangJobs: {matchLabels: {kind: ring}}}}";
-    let plan = Plan { before: vec![crds::JOB_SET], ..Plan::of(groups) };
+    let plan = Plan { before: vec![crds::JOB_SET], ..Plan::of(narrow_and_wide()) };
     let world = plan.start(&policy("batch", spec)).await;
     let set = |name: &str, pods: usize| {
         format!(
@@ -92,30 +99,25 @@ async fn gangs_larger_than_a_node_are_launched_in_one_placement_group_or_not_at_
     world.wait_for_groups(&[("wide", 6)]).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn gated_pods_of_a_pod_group_are_a_gang() {
-    let groups = [
-        NodeGroup::new("narrow", "m5.xlarge").placement_group("a").sizes(0, 2),
-        NodeGroup::new("wide", "m5.xlarge").placement_group("b"),
-    ];
-    let spec = "{mode: Act, tick: 10s, forecast: {method: scheduled}, workloads: {releasedGates: [example.com/data]}}";
-    let plan = Plan { before: vec![crds::POD_GROUP], ..Plan::of(groups) };
-    let world = plan.start(&policy("batch", spec)).await;
-    let group = "{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, metadata: {name: ring, namespace: default}, spec: {minMember: 3}}\n---\n";
-    let pods = |name, count| {
-        job(name, count).replace(
-            "template: {spec: {",
-            "template: {metadata: {labels: {scheduling.x-k8s.io/pod-group: ring}}, spec: {schedulingGates: [{name: example.com/data}], ",
-        )
-    };
-    world.apply(&[group, &pods("ring", 2)].concat()).await;
-    world
-        .wait_for_status("batch", "part of a gang", |status| {
-            status["heldBack"]["part_of_gang"] == 2
-        })
-        .await;
+/// Announces three gated pods of a gang, of which the third one comes later: until then, nothing is
+/// held for them. `template` is how the template of their pods begins.
+async fn announce_gang(world: &World, group: &str, template: &str) {
+    let template = format!("{template}schedulingGates: [{{name: example.com/data}}], ");
+    let pods = |name, count| job(name, count).replace("template: {spec: {", &template);
+    world.apply(&[group, "\n---\n", &pods("ring", 2)].concat()).await;
+    let is_part = |status: &Value| status["heldBack"]["part_of_gang"] == 2;
+    world.wait_for_status("batch", "part of a gang", is_part).await;
     world.apply(&pods("last", 1)).await;
     world.wait_for_groups(&[("wide", 3)]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gated_pods_of_a_pod_group_are_a_gang() {
+    let plan = Plan { before: vec![crds::POD_GROUP], ..Plan::of(narrow_and_wide()) };
+    let world = plan.start(&policy("batch", RELEASED)).await;
+    let group = "{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, metadata: {name: ring, namespace: default}, spec: {minMember: 3}}";
+    let template = "template: {metadata: {labels: {scheduling.x-k8s.io/pod-group: ring}}, spec: {";
+    announce_gang(&world, group, template).await;
     assert_eq!(world.launched_after_scans(3).await, 3, "{}", world.details());
 }
 
@@ -123,25 +125,12 @@ async fn gated_pods_of_a_pod_group_are_a_gang() {
 /// by preempting the placeholders of one group.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gang_of_kubernetes_preempts_the_placeholders_of_one_group() {
-    let groups = [
-        NodeGroup::new("narrow", "m5.xlarge").placement_group("a").sizes(0, 2),
-        NodeGroup::new("wide", "m5.xlarge").placement_group("b"),
-    ];
-    let spec = "{mode: Act, tick: 10s, forecast: {method: scheduled}, workloads: {releasedGates: [example.com/data]}}";
     let options = Options { gangs: true, ..Options::default() };
-    let world = Plan { options, ..Plan::of(groups) }.start(&policy("batch", spec)).await;
-    let group = "{apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, metadata: {name: ring, namespace: default}, spec: {schedulingPolicy: {gang: {minCount: 3}}}}\n---\n";
-    let pods = |name, count| {
-        job(name, count).replace(
-            "template: {spec: {",
-            "template: {spec: {schedulingGroup: {podGroupName: ring}, schedulingGates: [{name: example.com/data}], ",
-        )
-    };
-    world.apply(&[group, &pods("ring", 2)].concat()).await;
-    let is_part = |status: &Value| status["heldBack"]["part_of_gang"] == 2;
-    world.wait_for_status("batch", "part of a gang", is_part).await;
-    world.apply(&pods("last", 1)).await;
-    world.wait_for_groups(&[("wide", 3)]).await;
+    let plan = Plan { options, ..Plan::of(narrow_and_wide()) };
+    let world = plan.start(&policy("batch", RELEASED)).await;
+    let group = "{apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, metadata: {name: ring, namespace: default}, spec: {schedulingPolicy: {gang: {minCount: 3}}}}";
+    let template = "template: {spec: {schedulingGroup: {podGroupName: ring}, ";
+    announce_gang(&world, group, template).await;
 
     let gated: Api<Pod> = Api::default_namespaced(world.plane.client());
     for pod in gated.list(&ListParams::default()).await.unwrap() {
@@ -160,8 +149,7 @@ async fn placeholders_stand_only_in_groups_whose_nodes_the_jobs_can_use() {
         NodeGroup::new("red", "m5.xlarge").label("team", "red"),
         NodeGroup::new("web", "m5.xlarge").label("team", "red").taint("web", "", "NoSchedule"),
     ];
-    let spec = "{mode: Act, tick: 10s, forecast: {method: scheduled}, workloads: {releasedGates: [example.com/data]}}";
-    let world = Plan::of(groups).start(&policy("batch", spec)).await;
+    let world = Plan::of(groups).start(&policy("batch", RELEASED)).await;
     let gated = |team, count| {
         job(team, count).replace(
             "template: {spec: {",
