@@ -45,7 +45,7 @@ pub fn pool_groups<'a>(
     (claims, live): (&[&NodeClaim], &[&NodeFacts]),
     comparison: &Comparison<'_>,
 ) -> Vec<NodeGroup> {
-    let mut seen = Seen { overlays: overlays.clone(), ..Seen::default() };
+    let mut seen = Seen { claims: HashMap::new(), nodes: HashMap::new(), overlays };
     for claim in claims {
         if let Some(name) = claim.labels.get(INSTANCE_TYPE_LABEL) {
             seen.claims.entry(name).or_default().push(claim);
@@ -60,11 +60,10 @@ pub fn pool_groups<'a>(
 }
 
 /// Karpenter's claims and the ready nodes, by instance type, and its overlays.
-#[derive(Default)]
 pub(super) struct Seen<'a> {
     claims: HashMap<&'a str, Vec<&'a NodeClaim>>,
     nodes: HashMap<&'a str, Vec<&'a NodeFacts>>,
-    overlays: BTreeMap<Key, NodeOverlay>,
+    overlays: &'a BTreeMap<Key, NodeOverlay>,
 }
 
 impl<'a> Seen<'a> {
@@ -278,7 +277,7 @@ fn group(
     let estimate = estimate.map(|least| computed.fold(least, Resources::floor));
     // The devices that Karpenter expects on a node: those of its overlays, and those that its
     // NodeClaims list.
-    let mut devices = added(&seen.overlays, &labels, &launched.types);
+    let mut devices = added(seen.overlays, &labels, &launched.types);
     let (capacity, accelerator_kind) = with_accelerators(*capacity, accelerator_kind, &mut devices);
     let efa = |name: &String| instances::instance_type(name).map_or(0, |known| known.efa);
     let efa = launched.types.iter().map(efa).min().filter(|efa| *efa > 0);

@@ -63,6 +63,11 @@ impl Config {
         Pricing { rules: &self.prices, region, read, overlays: &world.node_overlays, last: None }
     }
 
+    /// Whether capacity reservations are read from AWS.
+    pub(super) fn reads_reservations(&self) -> bool {
+        self.price_reader.is_some() && self.prices.reservations().next().is_some()
+    }
+
     /// How groups of nodes are compared.
     pub(super) fn comparison<'a>(&'a self, known: &'a Distinctions) -> Comparison<'a> {
         let Distinctions { selected_labels, named_parts, startup_taints } = known;

@@ -242,7 +242,7 @@ impl Controller {
 
     /// Runs until `stop` completes. A turn that has begun is finished first.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
-        self.follow_prices(Some(Arc::clone(&self.leadership)));
+        self.follow_aws(Some(Arc::clone(&self.leadership)));
         let mut stop = std::pin::pin!(stop);
         let namespaces = self.config.scope.namespaces.clone();
         let mut switch = JoinSet::new();
@@ -283,8 +283,8 @@ impl Controller {
         if self.read_labels() {
             self.wait().await;
         }
-        self.follow_prices(None);
-        self.wait_for_prices().await;
+        self.follow_aws(None);
+        self.wait_for_aws().await;
         self.turn(false).await
     }
 
@@ -294,8 +294,8 @@ impl Controller {
     /// The groups cannot be read, or there are none.
     pub async fn catalog(&mut self) -> anyhow::Result<Offers> {
         self.wait().await;
-        self.follow_prices(None);
-        self.wait_for_prices().await;
+        self.follow_aws(None);
+        self.wait_for_aws().await;
         let groups = self.groups();
         let mut offers = self.all_offers(&groups)?;
         offers.problems.extend(groups.problems.iter().cloned());
@@ -312,12 +312,13 @@ impl Controller {
         groups.offers(&world, &comparison, &self.config.pricing(&world))
     }
 
-    /// Starts to read the prices of AWS, if that is configured. `writer` keeps them while it leads.
-    fn follow_prices(&self, writer: Option<Arc<Leadership>>) {
+    /// Starts to read the prices of AWS, and the capacity reservations that the operator's prices
+    /// name, if that is configured. `writer` keeps the prices while it leads.
+    fn follow_aws(&self, writer: Option<Arc<Leadership>>) {
         if let Some(reader) = self.config.price_reader.clone() {
             let kept = Kept { place: self.config.data.clone(), writer };
             let wanted = self.types_on_offer.subscribe();
-            if self.config.prices.reservations().next().is_some() {
+            if self.config.reads_reservations() {
                 let rules = self.config.prices.clone();
                 follow_reservations(reader.clone(), rules, &self.shared);
             }
@@ -326,7 +327,7 @@ impl Controller {
     }
 
     /// Waits for what is read from AWS, prices and capacity reservations, for a while.
-    async fn wait_for_prices(&mut self) {
+    async fn wait_for_aws(&mut self) {
         if self.config.price_reader.is_none() {
             return;
         }
@@ -348,9 +349,7 @@ impl Controller {
     /// Whether the capacity reservations that the operator's prices name were read, or could not
     /// be. Before that, placeholders in them would be given up.
     fn has_tried_reservations(&self) -> bool {
-        let is_read = self.config.price_reader.is_some()
-            && self.config.prices.reservations().next().is_some();
-        !is_read || self.shared.world().reservations.is_some()
+        !self.config.reads_reservations() || self.shared.world().reservations.is_some()
     }
 
     async fn wait(&self) {

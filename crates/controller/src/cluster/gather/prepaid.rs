@@ -311,21 +311,8 @@ mod tests {
     /// The same, beside so many placeholders of older policies.
     #[track_caller]
     fn check_beside(taken: u64, rules: &str, reserved: bool, prepaid: &[u64], shared: &[u64]) {
-        check_all(&[], taken, rules, reserved, prepaid, shared);
-    }
-
-    /// The same, beside these capacity reservations of AWS.
-    #[track_caller]
-    fn check_all(
-        reservations: &[CapacityReservation],
-        taken: u64,
-        rules: &str,
-        reserved: bool,
-        prepaid: &[u64],
-        shared: &[u64],
-    ) {
-        let seen = Cluster { taken, reserved, ..Cluster::default() };
-        assert_eq!(seen.left(reservations, rules), (prepaid.into(), shared.into()), "{rules:?}");
+        let cluster = Cluster { taken, reserved, ..Cluster::default() };
+        assert_eq!(cluster.left(&[], rules), (prepaid.into(), shared.into()), "{rules:?}");
     }
 
     /// What the nodes and placeholders look like.
