@@ -112,7 +112,7 @@ async fn no_capacity_closes_the_group(plane: &ControlPlane) -> anyhow::Result<()
 /// A pool as it is published, and the pods that it is for.
 struct Published {
     name: &'static str,
-    /// The value of its taint, which keeps the pods of other pools off.
+    /// The key of its taint, which keeps the pods of other pools off.
     taint: &'static str,
     requirements: &'static str,
     /// The most CPUs of its nodes, 0 without a limit.
@@ -140,7 +140,7 @@ const NONE: Published = Published {
 };
 
 /// kwok knows no labels of AWS's types, so the pools exclude the types that AWS would not launch.
-const PUBLISHED: [Published; 8] = [
+const PUBLISHED: [Published; 11] = [
     Published {
         name: "general",
         taint: "general",
@@ -163,6 +163,47 @@ const PUBLISHED: [Published; 8] = [
             {key: node.kubernetes.io/instance-type, operator: NotIn, values: [g5.xlarge, m6g.xlarge]}]",
         requests: "{cpu: '14', memory: 20Gi}",
         expected: Some(("c5.4xlarge", "on-demand")),
+        ..NONE
+    },
+    // The pods tolerate interruption, so they get what Karpenter launches for them first.
+    Published {
+        name: "fallback",
+        taint: "fallback",
+        requirements: "[
+            {key: karpenter.k8s.aws/instance-family, operator: In, values: [m5, c5]},
+            {key: karpenter.sh/capacity-type, operator: In, values: [spot, on-demand]},
+            {key: node.kubernetes.io/instance-type, operator: NotIn, values: [g5.xlarge, m6g.xlarge]}]",
+        requests: "{cpu: '6', memory: 20Gi}",
+        expected: Some(("m5.2xlarge", "spot")),
+        ..NONE
+    },
+    // The built-in pools of EKS Auto Mode.
+    Published {
+        name: "general-purpose",
+        taint: "general-purpose",
+        requirements: "[
+            {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]},
+            {key: eks.amazonaws.com/instance-category, operator: In, values: [c, m, r]},
+            {key: eks.amazonaws.com/instance-generation, operator: Gt, values: ['4']},
+            {key: kubernetes.io/arch, operator: In, values: [amd64]},
+            {key: kubernetes.io/os, operator: In, values: [linux]},
+            {key: node.kubernetes.io/instance-type, operator: NotIn, values: [c5.4xlarge, g5.xlarge]}]",
+        requests: "{cpu: '3', memory: 10Gi}",
+        expected: Some(("m5.xlarge", "on-demand")),
+        ..NONE
+    },
+    Published {
+        name: "system",
+        taint: "CriticalAddonsOnly",
+        requirements: "[
+            {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]},
+            {key: eks.amazonaws.com/instance-category, operator: In, values: [c, m, r]},
+            {key: eks.amazonaws.com/instance-generation, operator: Gt, values: ['4']},
+            {key: kubernetes.io/arch, operator: In, values: [amd64, arm64]},
+            {key: kubernetes.io/os, operator: In, values: [linux]},
+            {key: node.kubernetes.io/instance-type, operator: NotIn, values: [c5.4xlarge, g5.xlarge]}]",
+        requests: "{cpu: '1', memory: 3Gi}",
+        expected: Some(("m5.large", "on-demand")),
         ..NONE
     },
     Published {
@@ -238,7 +279,7 @@ impl Published {
         pool["spec"]["template"]["spec"]["requirements"] =
             base::input::parse(requirements, name).expect("YAML");
         pool["spec"]["template"]["spec"]["taints"] =
-            json!([{"key": "pool", "value": taint, "effect": "NoSchedule"}]);
+            json!([{"key": taint, "effect": "NoSchedule"}]);
         pool["spec"]["weight"] = json!(weight);
         if self.consolidates {
             pool["spec"]["disruption"] = json!({
@@ -253,14 +294,16 @@ impl Published {
 
     /// A job of one pod, which tolerates the taint of this pool. Empty if the pool has no pods.
     fn job(&self, number: u64) -> String {
-        let Self { name, taint, requests, selects, .. } = self;
+        let Self { name, taint, requests, selects, expected, .. } = self;
+        let capacity = expected.map_or("", |(_, capacity)| capacity);
         if requests.is_empty() {
             return String::new();
         }
         format!(
-            "{{apiVersion: batch/v1, kind: Job, metadata: {{name: {name}-{number}}}, spec: {{template: {{spec: {{
+            "{{apiVersion: batch/v1, kind: Job, metadata: {{name: {name}-{number}}}, spec: {{template: {{
+               metadata: {{labels: {{capacity: '{capacity}'}}}}, spec: {{
                restartPolicy: Never, nodeSelector: {selects},
-               tolerations: [{{key: pool, operator: Equal, value: {taint}, effect: NoSchedule}}],
+               tolerations: [{{key: {taint}, operator: Exists, effect: NoSchedule}}],
                containers: [{{name: work, image: busybox, resources: {{requests: {requests}, limits: {requests}}}}}]}}}}}}}}\n---\n"
         )
     }
@@ -367,9 +410,26 @@ async fn pools_as_they_are_published_have_placeholders_of_the_sizes_that_pods_ne
         published.requests.is_empty() || published.node(1, seen).is_some()
     };
     wait_for("the first jobs", &has_node).await;
-    let spec = POLICY
-        .replace("[0, 2]", "[0, 1]")
-        .replace("10s", "10s, workloads: {namespaces: [default]}");
+    let spec = POLICY.replace("[0, 2]", "[0, 1]").replace(
+        "10s",
+        "10s, workloads: {namespaces: [default]},
+         buckets: {spotFor: {selector: {matchLabels: {capacity: spot}}}}",
+    );
+    plane.apply_yaml(&policy("batch", &spec.replace("mode: Act", "mode: Observe"))).await.unwrap();
+    let mut would = Value::Null;
+    let observed =
+        wait::until_true("a placeholder that each pool would have", DEADLINE, async || {
+            would = status(&plane, "batch").await?["buckets"].clone();
+            let buckets = would.as_array().cloned().unwrap_or_default();
+            let groups = buckets.iter().filter_map(|bucket| bucket["groups"].as_array()).flatten();
+            let held = groups.filter(|group| group["target"] == 1);
+            let pools: BTreeSet<&str> =
+                held.filter_map(|group| group["name"].as_str()?.split('/').next()).collect();
+            let is_held = |published: &Published| pools.contains(published.name);
+            Ok(PUBLISHED.iter().all(|one| one.expected.is_none() || is_held(one)))
+        });
+    observed.await.unwrap_or_else(|error| panic!("{error:#}; {would:#}"));
+    assert_eq!(placeholders.list(&pending).await.unwrap().items.len(), 0);
     plane.apply_yaml(&policy("batch", &spec)).await.unwrap();
     // Every placeholder runs, because a job that starts earlier takes a node that is still empty.
     let is_held = |published: &Published, seen: &BTreeMap<String, Row>| {

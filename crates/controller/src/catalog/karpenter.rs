@@ -237,7 +237,8 @@ fn has_enough(pool: &NodePool, class: &SizeClass) -> bool {
 
 /// The labels of a node of an instance type that follow from the type, with that of the type.
 fn with_type_label(instance_type: &str, pool: &NodePool) -> BTreeMap<String, String> {
-    let mut labels = labels_of_type(instance_type, pool.class_group == EKS_CLASS);
+    let of_eks = || pool.choices.keys().any(|key| key.starts_with("eks.amazonaws.com/instance-"));
+    let mut labels = labels_of_type(instance_type, pool.class_group == EKS_CLASS || of_eks());
     labels.insert(INSTANCE_TYPE_LABEL.to_owned(), instance_type.to_owned());
     labels
 }
