@@ -187,7 +187,7 @@ const PUBLISHED: [Published; 11] = [
             {key: eks.amazonaws.com/instance-generation, operator: Gt, values: ['4']},
             {key: kubernetes.io/arch, operator: In, values: [amd64]},
             {key: kubernetes.io/os, operator: In, values: [linux]},
-            {key: node.kubernetes.io/instance-type, operator: NotIn, values: [c5.4xlarge, g5.xlarge]}]",
+            {key: node.kubernetes.io/instance-type, operator: NotIn, values: [g5.xlarge]}]",
         requests: "{cpu: '3', memory: 10Gi}",
         expected: Some(("m5.xlarge", "on-demand")),
         ..NONE
@@ -201,9 +201,10 @@ const PUBLISHED: [Published; 11] = [
             {key: eks.amazonaws.com/instance-generation, operator: Gt, values: ['4']},
             {key: kubernetes.io/arch, operator: In, values: [amd64, arm64]},
             {key: kubernetes.io/os, operator: In, values: [linux]},
-            {key: node.kubernetes.io/instance-type, operator: NotIn, values: [c5.4xlarge, g5.xlarge]}]",
-        requests: "{cpu: '1', memory: 3Gi}",
-        expected: Some(("m5.large", "on-demand")),
+            {key: node.kubernetes.io/instance-type, operator: NotIn, values: [g5.xlarge]}]",
+        requests: "{cpu: '3', memory: 10Gi}",
+        selects: "{kubernetes.io/arch: amd64}",
+        expected: Some(("m5.xlarge", "on-demand")),
         ..NONE
     },
     Published {

@@ -30,6 +30,8 @@ pub struct Workflow {
     pub author: String,
     /// The steps.
     pub steps: Vec<Step>,
+    /// The most pods that run at once. `None` without a limit.
+    pub parallelism: Option<u64>,
 }
 
 /// A step of a workflow.
@@ -124,7 +126,7 @@ impl Successors {
 
     fn of_workflow(
         &self,
-        Workflow { name, author, steps }: &Workflow,
+        Workflow { name, author, steps, parallelism }: &Workflow,
         catalog: &Catalog,
     ) -> Vec<Expected> {
         let waiting = steps.iter().filter(|step| step.state == StepState::Waiting);
@@ -155,6 +157,11 @@ impl Successors {
             let plan = format!("{name}/{}", step.name);
             let (author, pods) = (author.clone(), number(&step.requests));
             expected.push(Expected { plan, author, chance, pods, requests, gang: step.gang });
+        }
+        if let Some(most) = *parallelism {
+            let running = steps.iter().filter(|of| matches!(of.state, StepState::Running(_)));
+            let running = running.map(|step| number(&step.requests)).fold(0, u64::saturating_add);
+            limit(&mut expected, most.saturating_sub(running));
         }
         expected
     }
@@ -256,6 +263,16 @@ impl Successors {
             }
         });
         planned.collect()
+    }
+}
+
+/// Leaves this number of pods: those of the steps with the greatest chances.
+fn limit(expected: &mut [Expected], mut most: u64) {
+    let mut order: Vec<&mut Expected> = expected.iter_mut().collect();
+    order.sort_by(|a, b| b.chance.total_cmp(&a.chance));
+    for request in order.into_iter().flat_map(|step| &mut step.requests) {
+        request.count = request.count.min(most);
+        most -= request.count;
     }
 }
 
@@ -376,7 +393,8 @@ mod tests {
     }
 
     fn workflow(steps: &[Step]) -> Workflow {
-        Workflow { name: "flow".into(), author: "flows".into(), steps: steps.to_vec() }
+        let (name, author) = ("flow".into(), "flows".into());
+        Workflow { name, author, steps: steps.to_vec(), parallelism: None }
     }
 
     /// What is known after 30 runs of each template.
@@ -403,6 +421,30 @@ mod tests {
     }
 
     use StepState::{Ended, Running, Waiting};
+
+    #[test]
+    fn no_more_pods_are_held_than_run_at_once() {
+        let successors = learnt(&[("read", 900), ("fit", 900)]);
+        let fits = |before: StepState| {
+            let fit = |_| step("fit", &[0], Waiting, (1, 8_000));
+            let mut steps = vec![step("read", &[], before, (1, 8_000))];
+            steps.extend((0..3).map(fit));
+            steps
+        };
+        let held = |steps: &[Step], parallelism, pods: u64| {
+            let (catalog, plans) = (nodes(), Plans::default());
+            let workflow = Workflow { parallelism, ..workflow(steps) };
+            let found = successors.expected(&[workflow], &plans, &catalog);
+            let counts = found.iter().flat_map(|step| &step.requests).map(|pods| pods.count);
+            assert_eq!(counts.sum::<u64>(), pods, "{found:?}");
+        };
+        held(&fits(Ended), None, 3);
+        held(&fits(Ended), Some(2), 2);
+        // One of the three takes the room of its predecessor.
+        held(&fits(Running(880)), None, 2);
+        held(&fits(Running(880)), Some(2), 1);
+        held(&fits(Running(880)), Some(1), 0);
+    }
 
     #[test]
     fn a_successor_is_held_once_its_predecessors_may_end_within_a_launch() {

@@ -180,6 +180,7 @@ impl Dependencies {
             of_first.entry(self.links.first[&job]).or_default().insert(job);
         }
         let workflow = |(first, jobs): (LogIndex, BTreeSet<LogIndex>)| Workflow {
+            parallelism: None,
             name: first.to_string(),
             author: String::new(),
             steps: self.steps(&jobs, workload, settings, now),

@@ -7,8 +7,8 @@ use embedder::{AcceleratorKind, CapacityType, UNLIMITED};
 use super::alike::{Comparison, names, plain_name};
 use super::group::{LaunchedBy, NodeGroup, OtherTypes};
 use super::karpenter;
-use super::labels::{INSTANCE_TYPE_LABEL, capacity_type};
-use crate::observe::{NodeFacts, NodePool, Nodes, POOL_LABEL, is_passing};
+use super::labels::{INSTANCE_TYPE_LABEL, ZONE_LABELS, capacity_type};
+use crate::observe::{Choice, NodeFacts, NodePool, Nodes, POOL_LABEL, is_passing};
 
 /// The nodes of one instance type, capacity type and placement group that no taint and no label
 /// distinguishes: the bucket's name without parts, its parts, and the placement group.
@@ -52,6 +52,7 @@ pub fn live_groups(
             }
             Some(group) => {
                 group.desired += 1;
+                note_zones(group, facts);
                 group.labels.retain(|key, value| facts.labels.get(key) == Some(value));
                 group.taints.retain(|taint| facts.taints.contains(taint));
                 take_accelerators(group, facts);
@@ -85,7 +86,9 @@ impl Launchers<'_> {
     fn describe(&self, group: &mut NodeGroup) {
         let Self { pools, with_size_classes, cluster_autoscaler } = self;
         let pool = match group.labels.get(POOL_LABEL) {
-            Some(name) => pools.get(name.as_str()).filter(|pool| pool.replicas.is_none()),
+            Some(name) => {
+                pools.get(name.as_str()).filter(|pool| pool.replicas.is_none() && !pool.unready)
+            }
             None if pools.is_empty() || *cluster_autoscaler => return,
             None => None,
         };
@@ -96,6 +99,19 @@ impl Launchers<'_> {
         } else {
             group.launched_by = LaunchedBy::Nothing;
             group.max = group.desired;
+        }
+    }
+}
+
+/// Notes the zone of a further node of a group. A pod that selects one of the zones in which the
+/// group has nodes gets a node there.
+fn note_zones(group: &mut NodeGroup, facts: &NodeFacts) {
+    for key in ZONE_LABELS {
+        let known = group.choices.get(key).and_then(Choice::values).into_iter().flatten();
+        let own = group.labels.get(key).into_iter().chain(facts.labels.get(key));
+        let zones: BTreeSet<String> = known.chain(own).cloned().collect();
+        if zones.len() > 1 {
+            group.choices.insert(key.to_owned(), Choice::among(zones));
         }
     }
 }

@@ -15,7 +15,9 @@ use super::known::Sizes;
 use super::labels::{CAPACITY_LABELS, INSTANCE_TYPE_LABEL, capacity_type};
 use super::price::Pricing;
 use super::size::{devices, observed_daemons, requested_devices, size, template};
-use crate::observe::{Choice, Constraints, Daemon, NodeFacts, NodeSlot, Nodes, Taint, units};
+use crate::observe::{
+    Choice, Constraints, Daemon, NodeFacts, NodeSlot, Nodes, Taint, is_passing, units,
+};
 
 /// A catalog, with the Kubernetes properties of each group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +104,17 @@ impl Offer {
     /// Whether pods with these constraints may run on one of the nodes that the group launches.
     pub fn admits(&self, constraints: &Constraints) -> bool {
         constraints.admit_any(&self.labels, &self.choices, &self.taints)
+    }
+
+    /// Whether a node of a pool keeps pods off that a new node admits, by a taint that the pool does
+    /// not give. What an Auto Scaling group gives is not known as surely.
+    pub fn is_kept_free(&self, node: &NodeFacts) -> bool {
+        let repels = |taint: &&Taint| {
+            taint.effect != "PreferNoSchedule"
+                && !is_passing(&taint.key)
+                && !self.taints.contains(taint)
+        };
+        self.pool.is_some() && node.taints.iter().any(|taint| repels(&taint))
     }
 
     /// The number of the group's taints that a node has, or `None` if it lacks one. It decides

@@ -195,7 +195,7 @@ impl View {
             }
             seen.cluster.occupied[bucket] += 1;
             seen.standing.buckets[bucket][group].occupied += 1;
-            if facts.schedulable {
+            if facts.schedulable && !offers.groups[bucket][group].is_kept_free(facts) {
                 free.push((bucket, free_room(slot, facts, offers)));
             }
         }

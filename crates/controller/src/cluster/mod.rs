@@ -533,10 +533,8 @@ impl Controller {
         let world = self.shared.world();
         let comparison = self.config.comparison(&self.known);
         let allowed = &self.config.allowed;
-        // Whether the volumes of other teams' pods are usable in every zone is not known.
-        let waits = |class: &PodClass| {
-            class.obstacle(|scheduler| allowed.preempts(scheduler), false).is_none()
-        };
+        // A pod that cannot take a placeholder's node still needs a node of its own.
+        let waits = |class: &PodClass| class.waits_for_node(|of| allowed.preempts(of));
         let backs_off = |group: &str, offer: &Offer| {
             let launches = self.runs.values().map(PolicyController::launch_latencies);
             backoff((group, offer), (&world, groups), launches, now).is_some()

@@ -78,11 +78,16 @@ pub struct Announcement {
     pub resource_version: Option<String>,
     /// The steps of a workflow that runs.
     pub workflow: Option<SeenWorkflow>,
+    /// The name of the Job whose pods a Kueue Workload announces.
+    pub queued_job: Option<String>,
 }
 
 /// How long the pods of a suspended Job or JobSet are announced: an hour. A job that should have
 /// been released by then may never be.
 pub(crate) const ANNOUNCED_SECONDS: i64 = 3_600;
+
+/// The name of the watch of Jobs.
+pub(super) const JOBS: &str = "jobs";
 
 /// The name of the watch of CronJobs.
 pub(super) const CRON_JOBS: &str = "cronjobs";
@@ -111,6 +116,7 @@ impl Announcement {
             recalled: None,
             resource_version: None,
             workflow: None,
+            queued_job: None,
         }
     }
 
@@ -132,7 +138,8 @@ impl Announcement {
     /// Returns the pods that a suspended Job announces, or those of a running Job whose pods have
     /// indexes, because they may be a gang.
     ///
-    /// A Job with a Kueue queue announces none, because its Workload announces them.
+    /// A Job with a Kueue queue announces none, because its Workload announces them. Kueue may also
+    /// manage Jobs without a queue (`queued_job`).
     pub fn of_job(job: &BatchJob) -> Option<Self> {
         let BatchJob { metadata, spec, status } = job;
         let labels = metadata.labels.clone().unwrap_or_default();
@@ -157,18 +164,23 @@ impl Announcement {
     /// Returns the pods of the next job of a CronJob.
     ///
     /// A CronJob announces none if it, or its next job, is suspended, if a Kueue queue will hold
-    /// the job, or if its concurrency policy is `Forbid` and a job still runs.
+    /// the job, or if a job still runs and the concurrency policy is `Forbid`, or `Replace`: the new
+    /// pods then come to the nodes of those that they replace.
     pub fn of_cron_job(cron: &CronJob) -> Option<Self> {
         let CronJob { metadata, spec, status } = cron;
         let job = &spec.job_template;
         let idle = spec.suspend || job.spec.suspend || metadata.deletion_timestamp.is_some();
-        let forbidden = spec.concurrency_policy == "Forbid" && !status.active.is_empty();
-        if idle || forbidden || job.metadata.labels.contains_key(QUEUE_LABEL) {
+        let needs_none = needs_no_room(&spec.concurrency_policy, !status.active.is_empty());
+        if idle || needs_none || job.metadata.labels.contains_key(QUEUE_LABEL) {
             return None;
         }
         let zone = spec.time_zone.as_deref();
         let times = (spec.schedule.as_str(), zone, status.last_schedule_time.as_ref());
-        let pods = vec![AnnouncedPods::of_job(&job.spec, &JobStatus::default(), metadata)];
+        // The name of the next job begins with that of the CronJob.
+        let labels = JOB_NAME_LABELS.map(|key| (key, metadata.name.clone().unwrap_or_default()));
+        let template = with_labels(&job.spec.template, labels);
+        let left = pods_left(&job.spec, &JobStatus::default());
+        let pods = vec![AnnouncedPods::of(&template, metadata, left.into())];
         let indexed = is_indexed(&job.spec);
         let labels = job.metadata.labels.clone();
         Some(Self { indexed, ..Self::scheduled(times, metadata, labels, pods) })
@@ -216,9 +228,17 @@ impl Announcement {
                 ..AnnouncedPods::of(&set.template, metadata, count.into())
             }
         });
+        let mut owners = metadata.owner_references.iter().flatten();
+        let queued_job = owners.find(|owner| owner.kind == "Job").map(|owner| owner.name.clone());
         let (labels, pods) = (metadata.labels.clone().unwrap_or_default(), pods.collect());
-        Some(Self::new(held, labels, pods))
+        Some(Self { queued_job, ..Self::new(held, labels, pods) })
     }
+}
+
+/// Whether the next run of a schedule with this concurrency policy needs no further nodes while one
+/// runs: none starts, or it takes the place of the one that runs.
+pub(super) fn needs_no_room(concurrency_policy: &str, runs: bool) -> bool {
+    runs && ["Forbid", "Replace"].contains(&concurrency_policy)
 }
 
 /// Since when a Job or a JobSet has been suspended, in Unix seconds.
@@ -303,6 +323,20 @@ fn requires_topology(request: &TopologyRequest) -> bool {
 
 fn is_indexed(spec: &JobSpec) -> bool {
     spec.completion_mode.as_deref() == Some("Indexed")
+}
+
+/// The labels of the pods of a Job with the name of the Job, which its controller adds (Kubernetes,
+/// `JobNameLabel` and `LegacyJobNameLabel`). The template of a Job has them once it is created.
+pub(super) const JOB_NAME_LABELS: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
+
+/// A template with labels that a controller adds.
+pub(super) fn with_labels<const N: usize>(
+    template: &PodTemplate,
+    labels: [(&str, String); N],
+) -> PodTemplate {
+    let mut template = template.clone();
+    template.metadata.labels.extend(labels.map(|(key, value)| (key.to_owned(), value)));
+    template
 }
 
 /// The label of objects that Kueue manages, with the name of their queue.
@@ -439,6 +473,34 @@ mod tests {
         check_job(&indexed, Some("SuccessCriteriaMet"), Some(Held::Created));
         check_job(&indexed, Some("Complete"), None);
         check_job(&indexed, Some("Failed"), None);
+    }
+
+    /// A policy that selects the pods of Jobs selects them before they exist, too.
+    #[test]
+    fn pods_of_a_cron_job_have_the_labels_of_their_job() {
+        let cron = json!({
+            "metadata": {"name": "nightly"},
+            "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": {"spec": {}}}}},
+        });
+        let announced = Announcement::of_cron_job(&serde_json::from_value(cron).unwrap()).unwrap();
+        let labels = JOB_NAME_LABELS.map(|key| (key.to_owned(), "nightly".to_owned()));
+        assert_eq!(announced.pods[0].class.labels, labels.into());
+    }
+
+    /// The pods that are replaced leave their nodes to those that replace them.
+    #[test]
+    fn a_cron_job_that_runs_announces_pods_if_they_come_beside_the_others() {
+        let announces = |policy: &str, active: serde_json::Value| {
+            let cron = json!({
+                "spec": {"schedule": "0 3 * * *", "concurrencyPolicy": policy,
+                    "jobTemplate": {"spec": {"template": {"spec": {}}}}},
+                "status": {"active": active},
+            });
+            Announcement::of_cron_job(&serde_json::from_value(cron).unwrap()).is_some()
+        };
+        let all = ["Allow", "Forbid", "Replace"];
+        assert_eq!(all.map(|policy| announces(policy, json!([]))), [true; 3]);
+        assert_eq!(all.map(|policy| announces(policy, json!([{}]))), [true, false, false]);
     }
 
     /// A policy may read further labels after the object was observed.

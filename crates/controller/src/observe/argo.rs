@@ -9,8 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::announced::{AnnouncedPods, Announcement, Held};
-use super::objects::{Affinity, Container, PodSpec, PodTemplate, TemplateMeta, Toleration};
+use super::announced::{AnnouncedPods, Announcement, Held, needs_no_room};
+use super::objects::{Affinity, Container, PodSpec, PodTemplate, TemplateMeta, Toleration, Volume};
 use super::steps::{STEPS_MAX, SeenState, SeenStep, SeenWorkflow, template};
 
 /// A Workflow, reduced to the fields that are read.
@@ -54,6 +54,8 @@ struct ArgoSpec {
     suspend: bool,
     parallelism: Option<u64>,
     templates: Vec<Template>,
+    volumes: Vec<NamedVolume>,
+    volume_claim_templates: Vec<ClaimTemplate>,
     node_selector: BTreeMap<String, String>,
     tolerations: Vec<Toleration>,
     affinity: Option<Affinity>,
@@ -91,13 +93,14 @@ struct ArgoNode {
 #[serde(rename_all = "camelCase", default)]
 struct Template {
     name: String,
-    container: Option<Container>,
-    script: Option<Container>,
+    container: Option<ArgoContainer>,
+    script: Option<ArgoContainer>,
     container_set: Option<ContainerSet>,
-    init_containers: Vec<Container>,
-    sidecars: Vec<Container>,
+    init_containers: Vec<ArgoContainer>,
+    sidecars: Vec<ArgoContainer>,
     dag: Option<Dag>,
     steps: Option<Vec<Vec<Task>>>,
+    volumes: Vec<NamedVolume>,
     metadata: TemplateMeta,
     node_selector: BTreeMap<String, String>,
     tolerations: Vec<Toleration>,
@@ -111,7 +114,39 @@ struct Template {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct ContainerSet {
-    containers: Vec<Container>,
+    containers: Vec<ArgoContainer>,
+}
+
+/// A container, with the names of the volumes that it mounts.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ArgoContainer {
+    #[serde(flatten)]
+    container: Container,
+    #[serde(rename = "volumeMounts")]
+    volume_mounts: Vec<Named>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Named {
+    name: String,
+}
+
+/// A volume with its name.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct NamedVolume {
+    name: String,
+    #[serde(flatten)]
+    volume: Volume,
+}
+
+/// A claim that the Workflow makes when it starts.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ClaimTemplate {
+    metadata: Named,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -181,7 +216,7 @@ impl Announcement {
         let labels = metadata.labels.clone().unwrap_or_default();
         let made_from = TEMPLATE_LABELS.iter().find_map(|label| labels.get(*label));
         let template = template("Workflow", metadata, made_from.map(String::as_str));
-        let workflow = Some(SeenWorkflow { template, steps });
+        let workflow = Some(SeenWorkflow { template, steps, parallelism: whole.parallelism });
         Some(Self { workflow, ..Self::new(Held::Created, labels, pods) })
     }
 
@@ -189,8 +224,8 @@ impl Announcement {
     /// schedules, the first one counts.
     pub(super) fn of_cron_workflow(metadata: &ObjectMeta, cron: &CronWorkflow) -> Option<Self> {
         let CronWorkflow { spec, status } = cron;
-        let forbidden = spec.concurrency_policy == "Forbid" && !status.active.is_empty();
-        if spec.suspend || forbidden || metadata.deletion_timestamp.is_some() {
+        let needs_none = needs_no_room(&spec.concurrency_policy, !status.active.is_empty());
+        if spec.suspend || needs_none || metadata.deletion_timestamp.is_some() {
             return None;
         }
         let name = metadata.name.clone().unwrap_or_default();
@@ -431,16 +466,35 @@ impl<'a> Expansion<'a> {
         place
     }
 
+    /// The volumes that containers mount: those of the Workflow and of the template, and those of
+    /// the claims that the Workflow makes (Argo Workflows, `addVolumeReferences`).
+    fn mounted<'b>(
+        &self,
+        template: &Template,
+        containers: impl Iterator<Item = &'b ArgoContainer>,
+    ) -> Vec<Volume> {
+        let mounts = containers.flat_map(|container| &container.volume_mounts);
+        let mounts: BTreeSet<&str> = mounts.map(|mount| mount.name.as_str()).collect();
+        let own = self.spec.volumes.iter().chain(&template.volumes);
+        let own = own.map(|NamedVolume { name, volume }| (name, volume.clone()));
+        let claimed = Volume { persistent_volume_claim: Some(serde::de::IgnoredAny) };
+        let made = self.spec.volume_claim_templates.iter();
+        let made = made.map(|claim| (&claim.metadata.name, claimed.clone()));
+        let mounted = own.chain(made).filter(|(name, _)| mounts.contains(name.as_str()));
+        mounted.map(|(_, volume)| volume).collect()
+    }
+
     fn pod_template(&self, template: &Template) -> Option<PodTemplate> {
         let Self { spec, .. } = self;
         let main = template.container.iter().chain(&template.script);
         let set = template.container_set.iter().flat_map(|set| &set.containers);
-        let mut containers: Vec<Container> = main.chain(set).cloned().collect();
+        let mut containers: Vec<&ArgoContainer> = main.chain(set).collect();
         if containers.is_empty() {
             return None;
         }
-        containers.extend(template.sidecars.iter().cloned());
-        let amounts = containers.iter().chain(&template.init_containers).flat_map(|container| {
+        containers.extend(&template.sidecars);
+        let all = || containers.iter().copied().chain(&template.init_containers);
+        let amounts = all().flat_map(|ArgoContainer { container, .. }| {
             container.resources.requests.values().chain(container.resources.limits.values())
         });
         let is_patched = !spec.pod_spec_patch.is_empty()
@@ -462,11 +516,13 @@ impl<'a> Expansion<'a> {
         let priority =
             template.priority_class_name.as_ref().or(spec.pod_priority_class_name.as_ref());
         let scheduler = template.scheduler_name.as_ref().or(spec.scheduler_name.as_ref());
+        let init_containers = template.init_containers.iter().map(|one| &one.container);
         Some(PodTemplate {
             metadata: TemplateMeta { labels },
             spec: PodSpec {
-                containers,
-                init_containers: template.init_containers.clone(),
+                volumes: self.mounted(template, all()),
+                containers: containers.iter().map(|one| one.container.clone()).collect(),
+                init_containers: init_containers.cloned().collect(),
                 node_selector,
                 tolerations: tolerations.clone(),
                 affinity: affinity.cloned().unwrap_or_default(),
@@ -609,6 +665,34 @@ mod tests {
             announced.pods.iter().map(|pods| (pods.class.requests.cpu_millis, pods.count));
         assert_eq!(classes.collect::<Vec<_>>(), [(1_000, 1), (8_000, 1)]);
         assert!(announced.pods.iter().all(|pods| pods.class.constraints.selects("pool", "batch")));
+    }
+
+    #[test]
+    fn pods_have_the_volumes_that_they_mount() {
+        let mounts = |name: &str, volume: &str| {
+            let mut pod = pod(name, "1");
+            pod["container"]["volumeMounts"] = json!([{"name": volume, "mountPath": "/a"}]);
+            pod
+        };
+        let spec = json!({
+            "entrypoint": "main",
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "a"}},
+                {"name": "empty", "emptyDir": {}}],
+            "volumeClaimTemplates": [{"metadata": {"name": "work"}, "spec": {}}],
+            "templates": [
+                {"name": "main", "dag": {"tasks": [
+                    {"name": "a", "template": "none"}, {"name": "b", "template": "data"},
+                    {"name": "c", "template": "work"}, {"name": "d", "template": "empty"}]}},
+                pod("none", "1"), mounts("data", "data"), mounts("work", "work"),
+                mounts("empty", "empty"),
+            ],
+        });
+        let line = |at: usize| format!("{} waits, 1 of {at}, after []", ["a", "b", "c", "d"][at]);
+        let lines = [0, 1, 2, 3].map(line);
+        let lines = [0, 1, 2, 3].map(|at| lines[at].as_str());
+        let announced = check(&spec, &[("", "Running")], &lines);
+        let have: Vec<bool> = announced.pods.iter().map(|pods| pods.class.has_claims).collect();
+        assert_eq!(have, [false, true, true, false]);
     }
 
     #[test]

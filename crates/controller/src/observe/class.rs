@@ -161,6 +161,13 @@ impl PodClass {
         (self.waits == Waits::ForOther).then_some(HeldBack::OtherObstacle)
     }
 
+    /// Whether a new node would let a pod of the class start that waits, by its scheduler's reason.
+    /// Pods of another scheduler count if it preempts: what they wait for is not known otherwise.
+    pub fn waits_for_node(&self, preempts: impl FnOnce(Option<&str>) -> bool) -> bool {
+        let topology = self.gates.iter().any(|gate| gate == TOPOLOGY_GATE);
+        self.waits == Waits::ForNode && !topology && preempts(self.scheduler.as_deref())
+    }
+
     /// Returns the class of the pods that a template describes. It has all labels, so that a policy
     /// that reads further labels needs no new list of the objects that announce pods.
     pub fn of_template(template: &PodTemplate, namespace: &str) -> Self {

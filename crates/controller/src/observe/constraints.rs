@@ -261,6 +261,11 @@ impl Choice {
         }
     }
 
+    /// One of these values: the one that a pod selects.
+    pub fn among(values: BTreeSet<String>) -> Self {
+        Self { among: Some(values), ..Self::default() }
+    }
+
     /// Any of these values, so that only pods that accept all of them may run on the node. `None`
     /// stands for no such label.
     pub fn any_of(values: BTreeSet<Option<String>>) -> Self {

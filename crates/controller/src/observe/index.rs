@@ -15,7 +15,7 @@ use embedder::Resources;
 use placeholders::{HOLD_GATE, LIFTED_AT, POLICY_LABEL};
 
 use super::admission::Admission;
-use super::announced::{AnnouncedPods, Announcement, CRON_JOBS};
+use super::announced::{AnnouncedPods, Announcement, CRON_JOBS, JOBS};
 use super::class::{ClassId, Classes, PodClass, Priority, Role, pod_group};
 use super::constraints::{Constraints, cut};
 use super::finished::FinishedPod;
@@ -271,6 +271,12 @@ impl Index {
         self.version += 1;
     }
 
+    /// Whether a node is not ready and not expected to be ready again.
+    fn is_lost(&self, node: &str) -> bool {
+        let facts = self.nodes.by_name(node).and_then(|slot| slot.facts.as_ref());
+        facts.and_then(|facts| facts.lost).is_some_and(|lost| !lost.expected_back)
+    }
+
     /// Records the current state of a pod.
     pub fn apply_pod(&mut self, pod: &Pod) {
         let phase = pod.status.phase.as_deref().unwrap_or("");
@@ -280,8 +286,9 @@ impl Index {
         let (key, class) = (key(pod), PodClass::of(pod, &self.label_keys));
         let bound_to = pod.spec.node_name.as_deref().filter(|name| !name.is_empty());
         let goes = pod.metadata.deletion_timestamp.is_some() && class.role == Role::Workload;
-        if goes && bound_to.is_none() {
-            // It never runs.
+        // It never runs, or not any more: the kubelet of a lost node cannot report its end, and its
+        // controller creates another one.
+        if goes && bound_to.is_none_or(|name| self.is_lost(name)) {
             return self.delete_pod(pod);
         }
         let node = bound_to.or(pod.status.nominated_node_name.as_deref());
@@ -744,10 +751,18 @@ impl Index {
         self.daemons.iter().map(one).collect()
     }
 
-    /// Iterates over the announcements that count.
+    /// Iterates over the announcements that count. A Job is left out if a Workload of Kueue
+    /// announces its pods.
     pub fn announcements(&self) -> impl Iterator<Item = (&Key, &Announcement)> {
-        let current = self.announcements.iter().filter(|((from, _), _)| !self.is_stale(from));
-        current.map(|((_, key), announcement)| (key, announcement))
+        let current = || self.announcements.iter().filter(|((from, _), _)| !self.is_stale(from));
+        let queued = current().filter_map(|((_, key), announcement)| {
+            Some((key.namespace.as_str(), announcement.queued_job.as_deref()?))
+        });
+        let queued: BTreeSet<(&str, &str)> = queued.collect();
+        let counts = move |((from, key), _): &(&(&str, Key), &Announcement)| {
+            *from != JOBS || !queued.contains(&(key.namespace.as_str(), key.name.as_str()))
+        };
+        current().filter(counts).map(|((_, key), announcement)| (key, announcement))
     }
 
     /// Sets the sources whose announcements do not count, because they are out of date.

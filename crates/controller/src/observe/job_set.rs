@@ -3,9 +3,12 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::announced::{
-    AnnouncedPods, Announcement, Held, QUEUE_LABEL, pods_left, suspended_since,
+    AnnouncedPods, Announcement, Held, JOB_NAME_LABELS, QUEUE_LABEL, pods_left, suspended_since,
+    with_labels,
 };
-use super::objects::{DependsOn, JobSet, JobStatus, ReplicatedJob, ReplicatedJobStatus, is_true};
+use super::objects::{
+    DependsOn, JobSet, JobStatus, PodTemplate, ReplicatedJob, ReplicatedJobStatus, is_true,
+};
 use super::steps::{STEPS_MAX, SeenState, SeenStep, SeenWorkflow, template};
 
 impl Announcement {
@@ -30,7 +33,7 @@ impl Announcement {
         }
         let pods = set.spec.replicated_jobs.iter().filter(|job| !depends(job)).map(|job| {
             let jobs = replicas(job).saturating_sub(status(set, job).succeeded);
-            AnnouncedPods::of(&job.template.spec.template, metadata, pods_of(job, jobs))
+            AnnouncedPods::of(&pod_template(metadata, job), metadata, pods_of(job, jobs))
         });
         let (held, pods) = (Held::Suspended, pods.collect());
         let since = suspended_since(&set.status.conditions, metadata);
@@ -45,6 +48,21 @@ fn replicas(job: &ReplicatedJob) -> u32 {
 fn status(set: &JobSet, job: &ReplicatedJob) -> ReplicatedJobStatus {
     let mut all = set.status.replicated_jobs_status.iter();
     all.find(|status| status.name == job.name).cloned().unwrap_or_default()
+}
+
+/// The template of the pods of a group, with the labels that the controllers of JobSets and Jobs
+/// add. The names of jobs begin with those of the JobSet and the group.
+fn pod_template(metadata: &ObjectMeta, job: &ReplicatedJob) -> PodTemplate {
+    let set = metadata.name.clone().unwrap_or_default();
+    let name = format!("{set}-{}", job.name);
+    let [job_name, legacy_job_name] = JOB_NAME_LABELS.map(|key| (key, name.clone()));
+    let labels = [
+        ("jobset.sigs.k8s.io/jobset-name", set),
+        ("jobset.sigs.k8s.io/replicatedjob-name", job.name.clone()),
+        job_name,
+        legacy_job_name,
+    ];
+    with_labels(&job.template.spec.template, labels)
 }
 
 /// The number of pods with which this many of the jobs start.
@@ -84,14 +102,15 @@ fn steps(metadata: &ObjectMeta, set: &JobSet) -> (SeenWorkflow, Vec<AnnouncedPod
         };
         SeenStep { name, after: job.depends_on.iter().map(place).collect(), state, pods: None }
     };
-    let pods = jobs.iter().map(|job| AnnouncedPods::of(&job.template.spec.template, metadata, 1));
+    let pods = jobs.iter().map(|job| AnnouncedPods::of(&pod_template(metadata, job), metadata, 1));
     let groups = jobs.iter().enumerate().map(|(at, job)| {
         let count = pods_of(job, replicas(job));
         SeenStep { pods: Some((at, count)), ..step(job, job.name.clone(), false) }
     });
     let starts = starts.iter().map(|job| step(job, format!("{} ready", job.name), true));
     let steps = groups.chain(starts).collect();
-    (SeenWorkflow { template: template("JobSet", metadata, None), steps }, pods.collect())
+    let template = template("JobSet", metadata, None);
+    (SeenWorkflow { template, steps, parallelism: None }, pods.collect())
 }
 
 /// The status of a dependency on a group whose pods are ready. Others are on its end.

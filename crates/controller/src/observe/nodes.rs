@@ -11,7 +11,7 @@ use super::devices::amounts;
 use super::objects::Taint;
 use super::objects::{Node, is_true, since, time};
 use super::requests::{kind_in, resources};
-use super::taints::is_leaving;
+use super::taints::{is_leaving, is_problem};
 
 /// The node label of the instance type.
 pub const INSTANCE_TYPE_LABEL: &str = "node.kubernetes.io/instance-type";
@@ -46,7 +46,8 @@ pub struct NodeFacts {
     /// Whether the node will be gone soon: it is being deleted, an autoscaler removes it, or its
     /// instance is interrupted.
     pub leaving: bool,
-    /// Whether pods may be bound to the node: it is ready, not cordoned, and not leaving.
+    /// Whether pods may be bound to the node: it is ready, not cordoned, not leaving, and has no
+    /// problem such as a full disk.
     pub schedulable: bool,
     /// `Some` if the node is not ready, was ready before, and nothing else keeps pods off it.
     pub lost: Option<Lost>,
@@ -108,6 +109,7 @@ impl NodeFacts {
         });
         let leaving = metadata.deletion_timestamp.is_some()
             || spec.taints.iter().any(|taint| is_leaving(&taint.key));
+        let has_problem = spec.taints.iter().any(|taint| is_problem(&taint.key));
         let created = metadata.creation_timestamp.as_ref().and_then(time);
         let lost = status.conditions.iter().find(|of| of.type_ == "Ready" && !ready);
         let lost = lost.and_then(|of| of.last_transition_time.as_ref().and_then(time));
@@ -125,7 +127,7 @@ impl NodeFacts {
                 .map_or(0, |kind| resources(&status.capacity, kind).accelerators),
             ready,
             leaving,
-            schedulable: ready && !spec.unschedulable && !leaving,
+            schedulable: ready && !spec.unschedulable && !leaving && !has_problem,
             lost: lost
                 .filter(was_ready)
                 .filter(|_| !spec.unschedulable && !leaving)

@@ -22,7 +22,7 @@ const DEFAULT_SCHEDULER: &str = "default-scheduler";
 ///
 /// What is left out names the pod's volumes, their number on a node, or its claims (Kubernetes,
 /// the `ErrReason` constants of `pkg/scheduler/framework/plugins`).
-const NODE_HELPS: [&str; 12] = [
+const NODE_HELPS: [&str; 13] = [
     "Insufficient ",
     "Too many pods",
     "no nodes available to schedule pods",
@@ -32,6 +32,7 @@ const NODE_HELPS: [&str; 12] = [
     "were unschedulable",
     "didn't have free ports",
     "didn't match pod anti-affinity rules",
+    "didn't satisfy existing pods anti-affinity rules",
     "didn't match pod affinity rules",
     "didn't match pod topology spread constraints",
     "pods from a gang",
@@ -80,6 +81,28 @@ mod tests {
         assert_eq!(waits(&pod), expected, "{message}");
     }
 
+    /// Such a pod cannot take a placeholder's node, so it needs one of its own.
+    #[test]
+    fn a_pod_that_cannot_preempt_or_has_a_volume_waits_for_a_node() {
+        let waits = |spec: &str, message: &str| {
+            let spec: serde_json::Value = serde_json::from_str(spec).unwrap();
+            let condition = json!({"type": "PodScheduled", "status": "False",
+                "reason": "Unschedulable", "message": message});
+            let pod = json!({"metadata": {}, "spec": spec, "status": {"conditions": [condition]}});
+            let pod: Pod = serde_json::from_value(pod).unwrap();
+            let class = crate::observe::PodClass::of(&pod, &<_>::default());
+            class.waits_for_node(|scheduler| scheduler.is_none())
+        };
+        let claims = r#"{"volumes": [{"persistentVolumeClaim": {"claimName": "a"}}]}"#;
+        assert!(waits(claims, "0/1 nodes are available: 1 Insufficient cpu."));
+        assert!(!waits(claims, "0/1 nodes are available: persistentvolumeclaim \"a\" not found."));
+        let spread = r#"{"topologySpreadConstraints": [{"topologyKey": "topology.kubernetes.io/zone",
+            "whenUnsatisfiable": "DoNotSchedule"}]}"#;
+        assert!(waits(spread, "0/1 nodes are available: 1 Insufficient cpu."));
+        assert!(waits(r#"{"preemptionPolicy": "Never"}"#, ""));
+        assert!(!waits(r#"{"schedulerName": "volcano"}"#, ""));
+    }
+
     #[test]
     fn a_pod_waits_for_a_node_if_a_new_one_may_lack_what_rules_out_the_others() {
         use Waits::{ForNode, ForOther};
@@ -97,6 +120,10 @@ mod tests {
         );
         check_tried(
             "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.",
+            ForNode,
+        );
+        check_tried(
+            "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules.",
             ForNode,
         );
         check_tried(

@@ -48,7 +48,7 @@ impl Schedule {
         let named = zone.or(own_zone).map(|name| TimeZone::get(name).ok());
         let zone = named.unwrap_or(Some(TimeZone::UTC))?;
         let schedule = if schedule == "@midnight" { "@daily" } else { schedule };
-        Some(Self::Calendar { cron: Box::new(schedule.parse().ok()?), zone })
+        Some(Self::Calendar { cron: Box::new(with_ranges(schedule).parse().ok()?), zone })
     }
 
     /// Returns the first time at or after `from` at which the CronJob fires, or `None` if there is
@@ -67,6 +67,25 @@ impl Schedule {
             }
         }
     }
+}
+
+/// Writes a number with a step, such as `5/15`, as the range `5-59/15`, as Kubernetes reads it
+/// (robfig/cron, `getRange`).
+fn with_ranges(schedule: &str) -> String {
+    /// The largest value of each field. Sunday has two numbers, of which a range has the first.
+    const LARGEST: [&str; 5] = ["59", "23", "31", "12", "6"];
+    let range = |part: &str, largest: &str| match part.split_once('/') {
+        Some((from, step)) if !from.is_empty() && from.bytes().all(|at| at.is_ascii_digit()) => {
+            format!("{from}-{largest}/{step}")
+        }
+        _ => part.to_owned(),
+    };
+    let fields = schedule.split_whitespace().enumerate().map(|(at, field)| {
+        let Some(largest) = LARGEST.get(at) else { return field.to_owned() };
+        let parts: Vec<String> = field.split(',').map(|part| range(part, largest)).collect();
+        parts.join(",")
+    });
+    fields.collect::<Vec<_>>().join(" ")
 }
 
 /// Parses a duration of Go, such as `1h30m` or `1.5h`, into whole seconds, rounded down. Returns
@@ -123,6 +142,10 @@ mod tests {
     #[test]
     fn a_cron_job_fires_in_its_own_time_zone() {
         check("*/15 * * * *", None, "2026-03-01T10:07:00Z", "2026-03-01T10:15:00Z");
+        check("0/5 * * * *", None, "2026-03-01T10:07:00Z", "2026-03-01T10:10:00Z");
+        check("3,29/15 * * * *", None, "2026-03-01T10:04:00Z", "2026-03-01T10:29:00Z");
+        check("3,29/15 * * * *", None, "2026-03-01T10:30:00Z", "2026-03-01T10:44:00Z");
+        check("0 20/3 * * *", None, "2026-03-01T20:30:00Z", "2026-03-01T23:00:00Z");
         check("@hourly", None, "2026-03-01T10:00:00Z", "2026-03-01T10:00:00Z");
         check("@midnight", None, "2026-03-01T10:00:00Z", "2026-03-02T00:00:00Z");
         check("0 3 ? * *", None, "2026-03-01T10:00:00Z", "2026-03-02T03:00:00Z");

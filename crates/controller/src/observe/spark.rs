@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::announced::{AnnouncedPods, Announcement, Held};
+use super::announced::{AnnouncedPods, Announcement, Held, needs_no_room};
 use super::objects::{Affinity, Container, ContainerResources, PodTemplate, Toleration};
 use super::steps::{SeenState, SeenStep, SeenWorkflow, template};
 
@@ -60,6 +60,8 @@ struct SparkSpec {
     memory_overhead_factor: Option<String>,
     batch_scheduler: Option<String>,
     dynamic_allocation: Option<DynamicAllocation>,
+    /// Settings of Spark. Those that the fields above give precede.
+    spark_conf: BTreeMap<String, String>,
 }
 
 /// What a driver or an executor requests.
@@ -147,7 +149,8 @@ impl Announcement {
         };
         let name = metadata.name.clone().unwrap_or_default();
         let template = template("SparkApplication", metadata, None);
-        let workflow = Some(SeenWorkflow { template, steps: vec![driver, executors] });
+        let workflow =
+            Some(SeenWorkflow { template, steps: vec![driver, executors], parallelism: None });
         let pods = vec![AnnouncedPods::of(&spec.pod("executor", &name), metadata, 1)];
         let labels = metadata.labels.clone().unwrap_or_default();
         Some(Self { workflow, ..Self::new(Held::Created, labels, pods) })
@@ -161,10 +164,9 @@ impl Announcement {
         let past = [&status.past_successful_run_names, &status.past_failed_run_names];
         let has_ended = past.iter().any(|names| names.contains(&status.last_run_name));
         let runs = !status.last_run_name.is_empty() && !has_ended;
-        let forbidden = spec.concurrency_policy == "Forbid" && runs;
         if spec.suspend
             || spec.template.suspend
-            || forbidden
+            || needs_no_room(&spec.concurrency_policy, runs)
             || metadata.deletion_timestamp.is_some()
         {
             return None;
@@ -182,15 +184,36 @@ impl Announcement {
 }
 
 impl SparkSpec {
+    fn conf(&self, key: &str) -> Option<&String> {
+        self.spark_conf.get(key)
+    }
+
+    fn conf_number(&self, key: &str) -> Option<u64> {
+        self.conf(key)?.trim().parse().ok()
+    }
+
+    /// The settings whose names begin with a prefix, by the rest of the name.
+    fn conf_with<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (String, String)> + 'a {
+        let named = move |(key, value): (&String, &String)| {
+            Some((key.strip_prefix(prefix)?.to_owned(), value.clone()))
+        };
+        self.spark_conf.iter().filter_map(named)
+    }
+
     /// The number of executors with which an application starts.
     fn executors(&self) -> u64 {
-        let fixed = self.executor.instances;
-        match self.dynamic_allocation.as_ref().filter(|dynamic| dynamic.enabled) {
-            Some(DynamicAllocation { initial_executors, min_executors, .. }) => {
-                [fixed, *initial_executors, *min_executors].into_iter().flatten().max().unwrap_or(0)
-            }
-            None => fixed.unwrap_or(1),
+        let fixed =
+            self.executor.instances.or_else(|| self.conf_number("spark.executor.instances"));
+        let dynamic = self.dynamic_allocation.clone().unwrap_or_default();
+        let by_conf = self.conf("spark.dynamicAllocation.enabled").is_some_and(|on| on == "true");
+        if !dynamic.enabled && !by_conf {
+            return fixed.unwrap_or(1);
         }
+        let conf = |key: &str| self.conf_number(&format!("spark.dynamicAllocation.{key}"));
+        let DynamicAllocation { initial_executors, min_executors, .. } = dynamic;
+        let initial = initial_executors.or_else(|| conf("initialExecutors"));
+        let fewest = min_executors.or_else(|| conf("minExecutors"));
+        [fixed, initial, fewest].into_iter().flatten().max().unwrap_or(0)
     }
 
     /// The template of the driver or of the executors of an application, as Spark makes it.
@@ -198,11 +221,15 @@ impl SparkSpec {
         let of = if role == "driver" { &self.driver } else { &self.executor };
         let mut template = of.template.clone().unwrap_or_default();
         let labels = &mut template.metadata.labels;
+        labels.extend(self.conf_with(&format!("spark.kubernetes.{role}.label.")));
         labels.extend(of.labels.clone());
         labels.insert("spark-role".into(), role.into());
         labels.insert("sparkoperator.k8s.io/app-name".into(), application.into());
         labels.insert("sparkoperator.k8s.io/launched-by-spark-operator".into(), "true".into());
         let spec = &mut template.spec;
+        for prefix in ["spark.kubernetes.", &format!("spark.kubernetes.{role}.")] {
+            spec.node_selector.extend(self.conf_with(&format!("{prefix}node.selector.")));
+        }
         spec.node_selector.extend(self.node_selector.clone());
         spec.node_selector.extend(of.node_selector.clone());
         spec.tolerations.extend(of.tolerations.iter().cloned());
@@ -210,15 +237,24 @@ impl SparkSpec {
         spec.priority_class_name =
             of.priority_class_name.clone().or(spec.priority_class_name.take());
         let named = |name: &&String| !name.is_empty();
-        let scheduler =
-            [&of.scheduler_name, &self.batch_scheduler].into_iter().flatten().find(named);
+        let of_role = format!("spark.kubernetes.{role}.scheduler.name");
+        let by_conf = self.conf(&of_role).or_else(|| self.conf("spark.kubernetes.scheduler.name"));
+        let fields = [of.scheduler_name.as_ref(), self.batch_scheduler.as_ref(), by_conf];
+        let scheduler = fields.into_iter().flatten().find(named);
         spec.scheduler_name = scheduler.cloned().or(spec.scheduler_name.take());
         let mut requests = BTreeMap::new();
-        let cores = of.core_request.clone().unwrap_or_else(|| of.cores.unwrap_or(1).to_string());
-        requests.insert("cpu".to_owned(), cores);
-        requests.insert("memory".to_owned(), format!("{}Mi", self.memory_mebibytes(of)));
+        let request = format!("spark.kubernetes.{role}.request.cores");
+        let request = of.core_request.as_ref().or_else(|| self.conf(&request)).cloned();
+        let cores = || of.cores.or_else(|| self.conf_number(&format!("spark.{role}.cores")));
+        requests
+            .insert("cpu".to_owned(), request.unwrap_or_else(|| cores().unwrap_or(1).to_string()));
+        requests.insert("memory".to_owned(), format!("{}Mi", self.memory_mebibytes(of, role)));
+        let gpus = format!("spark.{role}.resource.gpu");
         if let Some(SparkGpu { name, quantity }) = &of.gpu {
             requests.insert(name.clone(), quantity.to_string());
+        } else if let Some(quantity) = self.conf(&format!("{gpus}.amount")) {
+            let vendor = self.conf(&format!("{gpus}.vendor")).map_or("nvidia.com", String::as_str);
+            requests.insert(format!("{vendor}/gpu"), quantity.clone());
         }
         let resources = ContainerResources { limits: requests.clone(), requests };
         match spec.containers.first_mut() {
@@ -229,11 +265,18 @@ impl SparkSpec {
     }
 
     /// The memory that Spark requests, in MiB: that of the process, and an overhead.
-    fn memory_mebibytes(&self, of: &SparkPod) -> u64 {
-        let memory = of.memory.as_deref().and_then(mebibytes).unwrap_or(MEMORY_MEBIBYTES);
+    fn memory_mebibytes(&self, of: &SparkPod, role: &str) -> u64 {
+        let conf = |key: &str| self.conf(&format!("spark.{role}.{key}"));
+        let memory = of.memory.as_ref().or_else(|| conf("memory"));
+        let memory = memory.and_then(|text| mebibytes(text)).unwrap_or(MEMORY_MEBIBYTES);
         let is_jvm = !["Python", "R"].contains(&self.language.as_str());
         let usual = if is_jvm { 0.1 } else { 0.4 };
-        let factor = self.memory_overhead_factor.as_deref().and_then(|text| text.parse().ok());
+        let factor = self
+            .memory_overhead_factor
+            .as_ref()
+            .or_else(|| conf("memoryOverheadFactor"))
+            .or_else(|| self.conf("spark.kubernetes.memoryOverheadFactor"));
+        let factor = factor.and_then(|text| text.parse().ok());
         let factor: f64 =
             factor.filter(|factor: &f64| (0.0..=10.0).contains(factor)).unwrap_or(usual);
         #[expect(
@@ -242,7 +285,8 @@ impl SparkSpec {
             reason = "a factor in 0 to 10 of a memory, saturating"
         )]
         let by_factor = (memory as f64 * factor) as u64;
-        let overhead = of.memory_overhead.as_deref().and_then(mebibytes);
+        let overhead = of.memory_overhead.as_ref().or_else(|| conf("memoryOverhead"));
+        let overhead = overhead.and_then(|text| mebibytes(text));
         memory.saturating_add(overhead.unwrap_or(by_factor.max(OVERHEAD_MEBIBYTES_MIN)))
     }
 }
@@ -324,6 +368,38 @@ mod tests {
         of(json!({"dynamicAllocation": dynamic, "executor": {"instances": 2}}), (6, 1_000, 1_408));
         of(json!({"dynamicAllocation": {"enabled": true}, "executor": {}}), (0, 1_000, 1_408));
         of(json!({"executor": {"memory": "much"}}), (1, 1_000, 1_408));
+    }
+
+    /// The operator gives Spark the settings first and then the fields, so the fields precede.
+    #[test]
+    fn settings_of_spark_count_where_fields_give_nothing() {
+        let of = |mut spec: Value, conf: Value, pods| {
+            spec["sparkConf"] = conf;
+            check(&spec, &json!({}), Some(("runs", "waits", pods)));
+        };
+        let instances = json!({"spark.executor.instances": "8"});
+        of(json!({}), instances.clone(), (8, 1_000, 1_408));
+        of(json!({"executor": {"instances": 2}}), instances, (2, 1_000, 1_408));
+        let dynamic = json!({"spark.dynamicAllocation.enabled": "true",
+            "spark.dynamicAllocation.initialExecutors": "8",
+            "spark.dynamicAllocation.minExecutors": "3"});
+        of(json!({"executor": {"instances": 2}}), dynamic, (8, 1_000, 1_408));
+        let request = json!({"spark.kubernetes.executor.request.cores": "500m",
+            "spark.executor.cores": "4", "spark.executor.memory": "2g",
+            "spark.executor.memoryOverhead": "1g"});
+        of(json!({"executor": {"cores": 2}}), request.clone(), (1, 500, 3_072));
+        of(json!({"executor": {"coreRequest": "2", "memory": "4g"}}), request, (1, 2_000, 5_120));
+        let factor = json!({"spark.kubernetes.memoryOverheadFactor": "0.5",
+            "spark.executor.cores": "4", "spark.executor.memory": "4g"});
+        of(json!({}), factor, (1, 4_000, 6_144));
+        let selector = json!({"sparkConf": {
+            "spark.kubernetes.executor.node.selector.pool": "batch",
+            "spark.kubernetes.executor.label.team": "a",
+            "spark.executor.resource.gpu.amount": "1"}});
+        let spec: SparkSpec = serde_json::from_value(selector).unwrap();
+        let PodTemplate { metadata, spec } = spec.pod("executor", "etl");
+        assert_eq!((&*spec.node_selector["pool"], &*metadata.labels["team"]), ("batch", "a"));
+        assert_eq!(spec.containers[0].resources.requests["nvidia.com/gpu"], "1");
     }
 
     /// Pods of another scheduler may be unable to preempt placeholders.

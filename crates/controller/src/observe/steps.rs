@@ -10,6 +10,8 @@ pub struct SeenWorkflow {
     pub template: String,
     /// The steps.
     pub steps: Vec<SeenStep>,
+    /// The most pods of the workflow that run at once. `None` without a limit.
+    pub parallelism: Option<u64>,
 }
 
 /// A step of a workflow.

@@ -16,7 +16,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use watcher::Event;
 
 use super::admission::{Admission, ContainerDefaults, NamespaceAdds};
-use super::announced::{Announcement, CRON_JOBS};
+use super::announced::{Announcement, CRON_JOBS, JOBS};
 use super::class::Priority;
 use super::follow::{OURS, Shared, announcer, apply_to, follow, kept};
 use super::objects::{
@@ -166,7 +166,7 @@ impl Watches {
 
     fn jobs(&mut self) {
         let api: Api<BatchJob> = Api::all_with(self.client.clone(), &());
-        let mut announce = announcer("jobs", Announcement::of_job);
+        let mut announce = announcer(JOBS, Announcement::of_job);
         self.follow("jobs", api, watcher::Config::default(), move |world, event| {
             if let Event::InitApply(job) | Event::Apply(job) = &event {
                 world.index.note_release(job);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::group::LaunchedBy;
 use super::super::{Known, Launchers, OtherTypes, joined, live_groups};
 use super::{Comparison, NodeGroup, Offer, Offers, Pricing, Sizes, offers};
-use crate::observe::Index;
+use crate::observe::{Constraints, Index};
 
 const LABEL: &str = "placement-group";
 
@@ -166,6 +166,27 @@ fn taints_that_come_and_go_are_no_taints_of_a_group() {
     check_taints(&[STARTUP, "startup-taint.cluster-autoscaler.kubernetes.io/net"], &[]);
     check_taints(&["node.cloudprovider.kubernetes.io/uninitialized"], &[]);
     check_taints(&["karpenter.sh/unregistered"], &[]);
+}
+
+/// A pod may select each zone in which nodes are.
+#[test]
+fn a_group_of_live_nodes_has_the_zones_of_its_nodes() {
+    let zones = |zones: &[&str]| {
+        let named = zones.iter().enumerate().map(|(at, zone)| {
+            let mut node = gpu_node(&format!("n{at}"), 8, 8);
+            node["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!(zone);
+            node
+        });
+        let offers = of_nodes(&named.collect::<Vec<_>>(), &mut Sizes::new());
+        let constraints = |zone: &str| {
+            let spec = json!({"nodeSelector": {"topology.kubernetes.io/zone": zone}});
+            Constraints::of(&serde_json::from_value(spec).unwrap())
+        };
+        ["a", "b", "c"].map(|zone| offers.groups[0][0].admits(&constraints(zone)))
+    };
+    assert_eq!(zones(&["a"]), [true, false, false]);
+    assert_eq!(zones(&["a", "b"]), [true, true, false]);
+    assert_eq!(zones(&["a", "b", "a", "c"]), [true; 3]);
 }
 
 /// Checks how many live nodes, each given by the key of its taint, define a group.

@@ -115,6 +115,46 @@ fn a_placeholder_on_a_node_that_pods_cannot_use_is_no_headroom() {
     check_headroom(&not_ready, 0);
 }
 
+/// A node with a batch pod counts as occupied, and its free room only if pods may be bound to it.
+#[test]
+fn a_node_that_keeps_pods_off_has_no_room() {
+    let check = |key: &str, effect: &str, of_pool: bool, rooms: usize| {
+        let mut offers = Offers::clone(&offers());
+        let pool = Pool { name: "batch".into(), limits: <_>::default(), of_node: <_>::default() };
+        offers.groups[0][0].pool = of_pool.then_some(pool);
+        let node = node("n", &json!({"taints": [{"key": key, "effect": effect}]}));
+        let seen = seen_of(&Arc::new(offers), &[node], &[pod("a", "jobs", "n")]);
+        assert_eq!((seen.cluster.occupied[0], seen.cluster.rooms.len()), (1, rooms), "{key}");
+    };
+    check("node.kubernetes.io/disk-pressure", "NoSchedule", false, 0);
+    check("node.kubernetes.io/pid-pressure", "NoSchedule", false, 0);
+    check("node.kubernetes.io/memory-pressure", "NoSchedule", false, 1);
+    check("maintenance", "NoSchedule", true, 0);
+    check("maintenance", "PreferNoSchedule", true, 1);
+    check("karpenter.sh/unregistered", "NoExecute", true, 1);
+    // Tags may not name all taints of a group.
+    check("maintenance", "NoSchedule", false, 1);
+}
+
+/// The kubelet of a lost node does not report the end of a pod, for which there is another one.
+#[test]
+fn a_pod_that_ends_on_a_lost_node_occupies_no_node() {
+    let occupied = |ends: bool| {
+        let mut lost = node("n", &json!({}));
+        lost["metadata"]["creationTimestamp"] = json!("2026-11-30T09:00:00Z");
+        let condition = &mut lost["status"]["conditions"][0];
+        condition["status"] = json!("Unknown");
+        condition["lastTransitionTime"] = json!("2026-11-30T10:00:00Z");
+        let mut on_lost = pod("a", "jobs", "n");
+        if ends {
+            on_lost["metadata"]["deletionTimestamp"] = json!("2026-11-30T10:05:00Z");
+        }
+        let seen = seen(&[lost], &[on_lost, pod("b", "jobs", "")]);
+        (seen.cluster.occupied[0], seen.cluster.pending[0].count)
+    };
+    assert_eq!([false, true].map(occupied), [(1, 1), (0, 1)]);
+}
+
 #[test]
 fn nodes_that_placeholders_cannot_use_are_counted() {
     let names = ["batch", "other", "both", "free", "held", "cordoned", "stranded", "joining"];
@@ -407,6 +447,26 @@ fn job(name: &str, kind: &str, spec: &Value) -> Option<Announcement> {
         job["spec"][field] = value.clone();
     }
     Announcement::of_job(&serde_json::from_value(job).unwrap())
+}
+
+/// Kueue can be told to manage Jobs without the label of a queue.
+#[test]
+fn a_job_of_which_kueue_has_a_workload_is_announced_once() {
+    let mut index = Index::default();
+    let key = |name: &str| Key { namespace: "jobs".into(), name: name.into() };
+    for name in ["queued", "other"] {
+        index.announce("jobs", key(name), job(name, "", &json!({"suspend": true})));
+    }
+    let metadata: ObjectMeta = serde_json::from_value(json!({"namespace": "jobs",
+        "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "queued", "uid": "1"}]}))
+    .unwrap();
+    let workload =
+        json!({"spec": {"podSets": [{"name": "main", "count": 4, "template": {"spec": {}}}]}});
+    let workload = serde_json::from_value(workload).unwrap();
+    let announced = Announcement::of_workload(&metadata, &workload);
+    index.announce("workloads", key("job-queued-1"), announced);
+    let names: Vec<&str> = index.announcements().map(|(key, _)| key.name.as_str()).collect();
+    assert_eq!(names, ["other", "job-queued-1"]);
 }
 
 /// Workloads whose Jobs of the kind `mpi` are gangs.

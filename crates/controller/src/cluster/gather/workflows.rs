@@ -69,7 +69,13 @@ impl View {
             self.expect(&name, key, &mut control);
             namespaces.push(key.namespace.as_str());
             let author = workflow.template.clone();
-            seen.workflows.push(Workflow { name: name.clone(), author, steps: control });
+            let parallelism = workflow.parallelism;
+            seen.workflows.push(Workflow {
+                name: name.clone(),
+                author,
+                steps: control,
+                parallelism,
+            });
             self.workflows.insert(name, known);
         }
         // The steps that come next count first.
