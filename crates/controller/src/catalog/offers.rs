@@ -106,8 +106,8 @@ impl Offer {
         constraints.admit_any(&self.labels, &self.choices, &self.taints)
     }
 
-    /// Whether a node of a pool keeps pods off that a new node admits, by a taint that the pool does
-    /// not give. What an Auto Scaling group gives is not known as surely.
+    /// Whether a node of a pool keeps pods off that a new node admits, by a taint that the pool
+    /// does not give. What an Auto Scaling group gives is not known as surely.
     pub fn is_kept_free(&self, node: &NodeFacts) -> bool {
         let repels = |taint: &&Taint| {
             taint.effect != "PreferNoSchedule"

@@ -164,8 +164,8 @@ impl Announcement {
     /// Returns the pods of the next job of a CronJob.
     ///
     /// A CronJob announces none if it, or its next job, is suspended, if a Kueue queue will hold
-    /// the job, or if a job still runs and the concurrency policy is `Forbid`, or `Replace`: the new
-    /// pods then come to the nodes of those that they replace.
+    /// the job, or if a job still runs and the concurrency policy is `Forbid`, or `Replace`: the
+    /// new pods then come to the nodes of those that they replace.
     pub fn of_cron_job(cron: &CronJob) -> Option<Self> {
         let CronJob { metadata, spec, status } = cron;
         let job = &spec.job_template;
