@@ -80,8 +80,9 @@ impl Karpenter {
     }
 }
 
-/// Karpenter's feature gates. Without a `NodeOverlay`, that gate changes nothing.
-const FEATURE_GATES: &str = "NodeRepair=false,ReservedCapacity=false,SpotToSpotConsolidation=false,NodeOverlay=true,StaticCapacity=false";
+/// Karpenter's feature gates. Without an object of its kind, the gate `NodeOverlay` or
+/// `CapacityBuffer` changes nothing.
+const FEATURE_GATES: &str = "NodeRepair=false,ReservedCapacity=false,SpotToSpotConsolidation=false,NodeOverlay=true,StaticCapacity=false,CapacityBuffer=true";
 
 /// A `NodePool` of one instance type and one capacity type (`spot` or `on-demand`).
 /// Karpenter removes its nodes once they have been empty for `empty_after`.
