@@ -12,7 +12,7 @@
 //! A successor may not start although its predecessors ended, for example because of a condition.
 //! So its chance is multiplied by the share of the expected pods of its author that came before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use demand::record::StepRun;
 use embedder::{Catalog, PodRequest, Resources, Shape, UNLIMITED, VirtualInstance};
@@ -137,7 +137,7 @@ impl Successors {
         let starts = self.starts(steps, horizon);
         let mut rooms: Vec<Vec<PodRequest>> =
             steps.iter().map(|step| step.requests.clone()).collect();
-        let mut expected = Vec::new();
+        let (mut expected, mut before) = (Vec::new(), Vec::new());
         for (at, step) in steps.iter().enumerate() {
             let Some(starts) = starts[at].filter(|_| step.state == StepState::Waiting) else {
                 continue;
@@ -154,14 +154,20 @@ impl Successors {
                     take_room(&mut requests, &mut rooms[before.0], catalog);
                 }
             }
+            before.push(&step.after);
             let plan = format!("{name}/{}", step.name);
             let (author, pods) = (author.clone(), number(&step.requests));
             expected.push(Expected { plan, author, chance, pods, requests, gang: step.gang });
         }
         if let Some(most) = *parallelism {
-            let running = steps.iter().filter(|of| matches!(of.state, StepState::Running(_)));
-            let running = running.map(|step| number(&step.requests)).fold(0, u64::saturating_add);
-            limit(&mut expected, most.saturating_sub(running));
+            // Steps that run on beside the expected ones, and the pods that take over their room.
+            let ends: BTreeSet<usize> = before.into_iter().flatten().copied().collect();
+            let stays = |at: usize| matches!(steps[at].state, StepState::Running(_));
+            let staying = (0..steps.len()).filter(|at| stays(*at) && !ends.contains(at));
+            let staying = staying.map(|at| number(&steps[at].requests));
+            let placed = expected.iter().map(|step| step.pods - number(&step.requests));
+            let taken = staying.chain(placed).fold(0, u64::saturating_add);
+            limit(&mut expected, most.saturating_sub(taken));
         }
         expected
     }
@@ -444,6 +450,13 @@ mod tests {
         held(&fits(Running(880)), None, 2);
         held(&fits(Running(880)), Some(2), 1);
         held(&fits(Running(880)), Some(1), 0);
+        // The room of the predecessor is too small, and it has ended before.
+        let mut small = fits(Running(880));
+        small[0].requests = vec![pods(1, cpus(1_000))];
+        held(&small, Some(1), 1);
+        held(&small, Some(2), 2);
+        small.push(step("other", &[], Running(10), (1, 1_000)));
+        held(&small, Some(2), 1);
     }
 
     #[test]

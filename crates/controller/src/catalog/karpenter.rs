@@ -78,14 +78,6 @@ impl<'a> Seen<'a> {
     }
 }
 
-impl Seen<'_> {
-    /// The number of ready nodes of these types in a pool.
-    fn nodes_of(&self, types: &[String], pool: &NodePool) -> u64 {
-        let all = types.iter().filter_map(|name| self.nodes.get(name.as_str())).flatten();
-        all.filter(|node| node.labels.get(POOL_LABEL) == Some(&pool.name)).count() as u64
-    }
-}
-
 /// The pools and instance types of groups, as in the labels of their nodes.
 pub(super) fn pairs(groups: &[NodeGroup]) -> HashSet<(&str, &str)> {
     let of_group = |group: &'_ NodeGroup| group.labels.contains_key(POOL_LABEL);
@@ -256,9 +248,9 @@ fn with_type_label(instance_type: &str, pool: &NodePool) -> BTreeMap<String, Str
     labels
 }
 
-/// Labels that the kubelet gives to each node under a former name, too. Karpenter takes a selector
-/// of the former name for one of the present name (`NormalizedLabels`).
-const FORMER_LABELS: [(&str, &str); 3] = [
+/// Labels under their present and former names. Karpenter takes a selector of the former name for
+/// one of the present name (`NormalizedLabels`).
+pub(super) const FORMER_LABELS: [(&str, &str); 3] = [
     ("kubernetes.io/arch", "beta.kubernetes.io/arch"),
     ("kubernetes.io/os", "beta.kubernetes.io/os"),
     (INSTANCE_TYPE_LABEL, "beta.kubernetes.io/instance-type"),
@@ -317,7 +309,7 @@ fn group(
         } else {
             OtherTypes::SameSize(others)
         },
-        launched_by: if pool.replicas.is_some() || pool.unready {
+        launched_by: if pool.replicas.is_some() {
             LaunchedBy::Nothing
         } else {
             LaunchedBy::Karpenter
@@ -326,11 +318,7 @@ fn group(
         placement_group: placement_group.map(|(_, value)| value.to_owned()),
         zone: None,
         min: 0,
-        max: match pool.replicas {
-            Some(replicas) => replicas,
-            None if pool.unready => seen.nodes_of(&launched.types, pool),
-            None => limited.nodes_max(),
-        },
+        max: pool.replicas.unwrap_or_else(|| limited.nodes_max()),
         desired: 0,
         instances: BTreeSet::new(),
         described: true,
@@ -525,46 +513,24 @@ mod tests {
         NodePool::of(&object).unwrap()
     }
 
-    /// A pool of m5.xlarge with these conditions in its status.
-    fn group_of(conditions: &serde_json::Value) -> NodeGroup {
+    #[test]
+    fn nodes_of_a_pool_have_the_former_names_of_labels() {
         let object = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "batch"},
-            "spec": {"template": {"spec": {
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "own"},
-                "requirements": [
-                    {"key": INSTANCE_TYPE_LABEL, "operator": "In", "values": ["m5.xlarge"]},
-                ],
-            }}},
-            "status": {"conditions": conditions},
+            "spec": {"template": {"spec": {"requirements": [
+                {"key": INSTANCE_TYPE_LABEL, "operator": "In", "values": ["m5.xlarge"]},
+            ]}}},
         });
         let pool = NodePool::of(&serde_json::from_value(object).unwrap()).unwrap();
         let comparison = Comparison::by_taints("pg");
         let groups = pool_groups([&pool].into_iter(), &<_>::default(), (&[], &[]), &comparison);
-        groups.into_iter().next().unwrap()
-    }
-
-    #[test]
-    fn karpenter_launches_no_node_of_a_pool_that_is_not_ready() {
-        let of = |status: &str| {
-            let group = group_of(&json!([{"type": "Ready", "status": status}]));
-            (group.launched_by, group.max > 0)
-        };
-        assert_eq!(of("True"), (LaunchedBy::Karpenter, true));
-        assert_eq!(["False", "Unknown"].map(of), [(LaunchedBy::Nothing, false); 2]);
-        assert_eq!(group_of(&json!([])).launched_by, LaunchedBy::Karpenter);
-    }
-
-    #[test]
-    fn nodes_of_a_pool_have_the_label_of_their_class_and_former_names_of_labels() {
-        let labels = group_of(&json!([])).labels;
         let expected = [
-            ("karpenter.k8s.aws/ec2nodeclass", "own"),
             ("beta.kubernetes.io/arch", "amd64"),
             ("beta.kubernetes.io/os", "linux"),
             ("beta.kubernetes.io/instance-type", "m5.xlarge"),
         ];
         for (key, value) in expected {
-            assert_eq!(labels.get(key).map(String::as_str), Some(value), "{key}");
+            assert_eq!(groups[0].labels.get(key).map(String::as_str), Some(value), "{key}");
         }
     }
 

@@ -30,6 +30,7 @@ pub fn live_groups(
     launches: &Launchers<'_>,
 ) -> Vec<NodeGroup> {
     let mut groups: BTreeMap<GroupKey, NodeGroup> = BTreeMap::new();
+    let mut zones: BTreeMap<(GroupKey, &str), BTreeSet<String>> = BTreeMap::new();
     let of_pools = karpenter::pairs(pools);
     let staying = nodes.iter().map(|(_, _, facts)| facts).filter(|facts| !facts.leaving);
     for facts in staying.filter(|facts| !karpenter::is_of(facts, &of_pools)) {
@@ -40,6 +41,11 @@ pub fn live_groups(
         let kind = AcceleratorKind::default();
         let parts = comparison.parts(&kind, &facts.labels, &facts.taints);
         let key = ((plain_name(instance_type, capacity), parts), placement_group.clone());
+        for label in ZONE_LABELS {
+            if let Some(zone) = facts.labels.get(label) {
+                zones.entry((key.clone(), label)).or_default().insert(zone.clone());
+            }
+        }
         match groups.get_mut(&key) {
             None => {
                 let mut group = live_group(instance_type, facts, capacity, placement_group);
@@ -52,12 +58,16 @@ pub fn live_groups(
             }
             Some(group) => {
                 group.desired += 1;
-                note_zones(group, facts);
                 group.labels.retain(|key, value| facts.labels.get(key) == Some(value));
                 group.taints.retain(|taint| facts.taints.contains(taint));
                 take_accelerators(group, facts);
             }
         }
+    }
+    // A pod that selects one of the zones in which the group has nodes gets a node there.
+    for ((key, label), zones) in zones {
+        let group = groups.get_mut(&key).filter(|group| !group.labels.contains_key(label));
+        group.map(|group| group.choices.insert(label.to_owned(), Choice::among(zones)));
     }
     let (keys, mut groups): (Vec<GroupKey>, Vec<NodeGroup>) = groups.into_iter().unzip();
     let (keys, _): (Vec<(String, Vec<String>)>, Vec<_>) = keys.into_iter().unzip();
@@ -86,9 +96,7 @@ impl Launchers<'_> {
     fn describe(&self, group: &mut NodeGroup) {
         let Self { pools, with_size_classes, cluster_autoscaler } = self;
         let pool = match group.labels.get(POOL_LABEL) {
-            Some(name) => {
-                pools.get(name.as_str()).filter(|pool| pool.replicas.is_none() && !pool.unready)
-            }
+            Some(name) => pools.get(name.as_str()).filter(|pool| pool.replicas.is_none()),
             None if pools.is_empty() || *cluster_autoscaler => return,
             None => None,
         };
@@ -99,19 +107,6 @@ impl Launchers<'_> {
         } else {
             group.launched_by = LaunchedBy::Nothing;
             group.max = group.desired;
-        }
-    }
-}
-
-/// Notes the zone of a further node of a group. A pod that selects one of the zones in which the
-/// group has nodes gets a node there.
-fn note_zones(group: &mut NodeGroup, facts: &NodeFacts) {
-    for key in ZONE_LABELS {
-        let known = group.choices.get(key).and_then(Choice::values).into_iter().flatten();
-        let own = group.labels.get(key).into_iter().chain(facts.labels.get(key));
-        let zones: BTreeSet<String> = known.chain(own).cloned().collect();
-        if zones.len() > 1 {
-            group.choices.insert(key.to_owned(), Choice::among(zones));
         }
     }
 }

@@ -11,6 +11,7 @@ use instances::{Price, PriceSource};
 
 use super::alike::{Comparison, names, plain_name};
 use super::group::{LaunchedBy, NodeGroup, OtherTypes, Pool};
+use super::karpenter::FORMER_LABELS;
 use super::known::Sizes;
 use super::labels::{CAPACITY_LABELS, INSTANCE_TYPE_LABEL, capacity_type};
 use super::price::Pricing;
@@ -106,15 +107,15 @@ impl Offer {
         constraints.admit_any(&self.labels, &self.choices, &self.taints)
     }
 
-    /// Whether a node of a pool keeps pods off that a new node admits, by a taint that the pool
-    /// does not give. What an Auto Scaling group gives is not known as surely.
-    pub fn is_kept_free(&self, node: &NodeFacts) -> bool {
-        let repels = |taint: &&Taint| {
-            taint.effect != "PreferNoSchedule"
+    /// The taints of a node of a pool that keep pods off and that the pool does not give. What an
+    /// Auto Scaling group gives is not known as surely.
+    pub fn own_taints<'a>(&'a self, node: &'a NodeFacts) -> impl Iterator<Item = &'a Taint> {
+        node.taints.iter().filter(|taint| {
+            self.pool.is_some()
+                && taint.effect != "PreferNoSchedule"
                 && !is_passing(&taint.key)
                 && !self.taints.contains(taint)
-        };
-        self.pool.is_some() && node.taints.iter().any(|taint| repels(&taint))
+        })
     }
 
     /// The number of the group's taints that a node has, or `None` if it lacks one. It decides
@@ -490,10 +491,12 @@ fn pins(one: &Merged, all: &[&Merged], placement_group_label: &str) -> BTreeMap<
         let at = |merged: &Merged| merged.first.labels.get(placement_group_label).cloned();
         at(a).is_some() && all[..i].iter().all(|b| at(a) != at(b))
     });
+    let is_former = |key: &String| FORMER_LABELS.iter().any(|(_, former)| former == key);
     let one_type = one.first.other_types == OtherTypes::None;
     let pinned = |key: &String| {
         (standard.contains(key.as_str()) || (!by_placement && differs(key)))
             && (one_type || key != INSTANCE_TYPE_LABEL)
+            && !is_former(key)
     };
     let pins = labels.iter().filter(|(key, _)| pinned(key));
     pins.map(|(key, value)| (key.clone(), value.clone())).collect()

@@ -195,7 +195,15 @@ impl View {
             }
             seen.cluster.occupied[bucket] += 1;
             seen.standing.buckets[bucket][group].occupied += 1;
-            if facts.schedulable && !offers.groups[bucket][group].is_kept_free(facts) {
+            // Somebody keeps pods off the node, unless its own pods tolerate the taint: then the
+            // kubelet may have given it.
+            let own = &offers.groups[bucket][group];
+            let is_kept_free = own.own_taints(facts).any(|taint| {
+                let classes = slot.pods.iter().filter(|pods| is_batch(pods));
+                let mut classes = classes.filter_map(|pods| index.classes().get(pods.class));
+                classes.any(|class| !class.constraints.tolerate(taint))
+            });
+            if facts.schedulable && !is_kept_free {
                 free.push((bucket, free_room(slot, facts, offers)));
             }
         }

@@ -78,16 +78,19 @@ pub struct Announcement {
     pub resource_version: Option<String>,
     /// The steps of a workflow that runs.
     pub workflow: Option<SeenWorkflow>,
-    /// The name of the Job whose pods a Kueue Workload announces.
-    pub queued_job: Option<String>,
+    /// The watch and the name of the object whose pods a Kueue Workload announces, if it is a Job or
+    /// a JobSet.
+    pub queued: Option<(&'static str, String)>,
 }
 
 /// How long the pods of a suspended Job or JobSet are announced: an hour. A job that should have
 /// been released by then may never be.
 pub(crate) const ANNOUNCED_SECONDS: i64 = 3_600;
 
-/// The name of the watch of Jobs.
+/// The names of the watches of Jobs, JobSets and Kueue's Workloads.
 pub(super) const JOBS: &str = "jobs";
+pub(super) const JOB_SETS: &str = "jobsets";
+pub(super) const WORKLOADS: &str = "workloads";
 
 /// The name of the watch of CronJobs.
 pub(super) const CRON_JOBS: &str = "cronjobs";
@@ -116,7 +119,7 @@ impl Announcement {
             recalled: None,
             resource_version: None,
             workflow: None,
-            queued_job: None,
+            queued: None,
         }
     }
 
@@ -139,7 +142,7 @@ impl Announcement {
     /// indexes, because they may be a gang.
     ///
     /// A Job with a Kueue queue announces none, because its Workload announces them. Kueue may also
-    /// manage Jobs without a queue (`queued_job`).
+    /// manage Jobs without a queue ([`Announcement::queued`]).
     pub fn of_job(job: &BatchJob) -> Option<Self> {
         let BatchJob { metadata, spec, status } = job;
         let labels = metadata.labels.clone().unwrap_or_default();
@@ -164,23 +167,23 @@ impl Announcement {
     /// Returns the pods of the next job of a CronJob.
     ///
     /// A CronJob announces none if it, or its next job, is suspended, if a Kueue queue will hold
-    /// the job, or if a job still runs and the concurrency policy is `Forbid`, or `Replace`: the
-    /// new pods then come to the nodes of those that they replace.
+    /// the job, or if a job still runs and the concurrency policy is `Forbid`. With `Replace`, a
+    /// pod less for each job that runs is announced.
     pub fn of_cron_job(cron: &CronJob) -> Option<Self> {
         let CronJob { metadata, spec, status } = cron;
         let job = &spec.job_template;
         let idle = spec.suspend || job.spec.suspend || metadata.deletion_timestamp.is_some();
-        let needs_none = needs_no_room(&spec.concurrency_policy, !status.active.is_empty());
-        if idle || needs_none || job.metadata.labels.contains_key(QUEUE_LABEL) {
+        if idle || job.metadata.labels.contains_key(QUEUE_LABEL) {
             return None;
         }
         let zone = spec.time_zone.as_deref();
         let times = (spec.schedule.as_str(), zone, status.last_schedule_time.as_ref());
-        // The name of the next job begins with that of the CronJob.
+        // Of the values, only the beginning is known: the name of the CronJob.
         let labels = JOB_NAME_LABELS.map(|key| (key, metadata.name.clone().unwrap_or_default()));
         let template = with_labels(&job.spec.template, labels);
         let left = pods_left(&job.spec, &JobStatus::default());
         let pods = vec![AnnouncedPods::of(&template, metadata, left.into())];
+        let pods = beside_active(pods, &spec.concurrency_policy, status.active.len())?;
         let indexed = is_indexed(&job.spec);
         let labels = job.metadata.labels.clone();
         Some(Self { indexed, ..Self::scheduled(times, metadata, labels, pods) })
@@ -216,6 +219,24 @@ impl Announcement {
             (true, false) => Held::AdmissionCheck,
             (false, _) => Held::NoQuota,
         };
+        let mut owners = metadata.owner_references.iter().flatten();
+        let queued = owners.find_map(|owner| {
+            let group = owner.api_version.split('/').next().unwrap_or_default();
+            let source = match (group, owner.kind.as_str()) {
+                ("batch", "Job") => JOBS,
+                ("jobset.x-k8s.io", "JobSet") => JOB_SETS,
+                _ => return None,
+            };
+            Some((source, owner.name.clone()))
+        });
+        // Kueue takes the labels of the Job's name out of the templates.
+        let job = queued.as_ref().filter(|(source, _)| *source == JOBS);
+        let named = |template: &PodTemplate| match &job {
+            Some((_, name)) => {
+                with_labels(template, JOB_NAME_LABELS.map(|key| (key, name.clone())))
+            }
+            None => template.clone(),
+        };
         let pods = spec.pod_sets.iter().map(|set| {
             let assigned = assignments().find(|assignment| assignment.name == set.name);
             // Pods that are no longer needed have no quota.
@@ -225,20 +246,32 @@ impl Announcement {
             let flavors = assigned.into_iter().flat_map(|of| of.flavors.values().cloned());
             AnnouncedPods {
                 flavors: flavors.collect(),
-                ..AnnouncedPods::of(&set.template, metadata, count.into())
+                ..AnnouncedPods::of(&named(&set.template), metadata, count.into())
             }
         });
-        let mut owners = metadata.owner_references.iter().flatten();
-        let queued_job = owners.find(|owner| owner.kind == "Job").map(|owner| owner.name.clone());
         let (labels, pods) = (metadata.labels.clone().unwrap_or_default(), pods.collect());
-        Some(Self { queued_job, ..Self::new(held, labels, pods) })
+        Some(Self { queued, ..Self::new(held, labels, pods) })
     }
 }
 
-/// Whether the next run of a schedule with this concurrency policy needs no further nodes while one
-/// runs: none starts, or it takes the place of the one that runs.
-pub(super) fn needs_no_room(concurrency_policy: &str, runs: bool) -> bool {
-    runs && ["Forbid", "Replace"].contains(&concurrency_policy)
+/// The pods of the next run of a schedule with this concurrency policy, while `active` runs have
+/// not ended. `None` if it does not start. Of a run that is replaced, at least one pod still runs,
+/// whose node another pod takes; how many do is not known.
+pub(super) fn beside_active(
+    mut pods: Vec<AnnouncedPods>,
+    concurrency_policy: &str,
+    active: usize,
+) -> Option<Vec<AnnouncedPods>> {
+    if concurrency_policy == "Forbid" && active > 0 {
+        return None;
+    }
+    let mut replaced = if concurrency_policy == "Replace" { active as u64 } else { 0 };
+    for AnnouncedPods { count, .. } in &mut pods {
+        let fewer = count.saturating_sub(replaced);
+        replaced -= *count - fewer;
+        *count = fewer;
+    }
+    Some(pods)
 }
 
 /// Since when a Job or a JobSet has been suspended, in Unix seconds.
@@ -487,20 +520,24 @@ mod tests {
         assert_eq!(announced.pods[0].class.labels, labels.into());
     }
 
-    /// The pods that are replaced leave their nodes to those that replace them.
+    /// At least one pod of each job that is replaced leaves its node to another one.
     #[test]
-    fn a_cron_job_that_runs_announces_pods_if_they_come_beside_the_others() {
-        let announces = |policy: &str, active: serde_json::Value| {
+    fn a_cron_job_that_runs_announces_the_pods_that_come_beside_the_others() {
+        let announced = |policy: &str, parallelism: u32, active: serde_json::Value| {
+            let template = json!({"parallelism": parallelism, "completions": parallelism,
+                "template": {"spec": {}}});
             let cron = json!({
                 "spec": {"schedule": "0 3 * * *", "concurrencyPolicy": policy,
-                    "jobTemplate": {"spec": {"template": {"spec": {}}}}},
+                    "jobTemplate": {"spec": template}},
                 "status": {"active": active},
             });
-            Announcement::of_cron_job(&serde_json::from_value(cron).unwrap()).is_some()
+            let announced = Announcement::of_cron_job(&serde_json::from_value(cron).unwrap());
+            announced.map(|announced| announced.pods[0].count)
         };
         let all = ["Allow", "Forbid", "Replace"];
-        assert_eq!(all.map(|policy| announces(policy, json!([]))), [true; 3]);
-        assert_eq!(all.map(|policy| announces(policy, json!([{}]))), [true, false, false]);
+        assert_eq!(all.map(|policy| announced(policy, 5, json!([]))), [Some(5); 3]);
+        assert_eq!(all.map(|of| announced(of, 5, json!([{}]))), [Some(5), None, Some(4)]);
+        assert_eq!(announced("Replace", 1, json!([{}])), Some(0));
     }
 
     /// A policy may read further labels after the object was observed.

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::announced::{AnnouncedPods, Announcement, Held, needs_no_room};
+use super::announced::{AnnouncedPods, Announcement, Held, beside_active};
 use super::objects::{Affinity, Container, PodSpec, PodTemplate, TemplateMeta, Toleration, Volume};
 use super::steps::{STEPS_MAX, SeenState, SeenStep, SeenWorkflow, template};
 
@@ -54,8 +54,8 @@ struct ArgoSpec {
     suspend: bool,
     parallelism: Option<u64>,
     templates: Vec<Template>,
-    volumes: Vec<NamedVolume>,
-    volume_claim_templates: Vec<ClaimTemplate>,
+    volumes: Option<Vec<NamedVolume>>,
+    volume_claim_templates: Option<Vec<ClaimTemplate>>,
     node_selector: BTreeMap<String, String>,
     tolerations: Vec<Toleration>,
     affinity: Option<Affinity>,
@@ -100,7 +100,7 @@ struct Template {
     sidecars: Vec<ArgoContainer>,
     dag: Option<Dag>,
     steps: Option<Vec<Vec<Task>>>,
-    volumes: Vec<NamedVolume>,
+    volumes: Option<Vec<NamedVolume>>,
     metadata: TemplateMeta,
     node_selector: BTreeMap<String, String>,
     tolerations: Vec<Toleration>,
@@ -124,7 +124,7 @@ struct ArgoContainer {
     #[serde(flatten)]
     container: Container,
     #[serde(rename = "volumeMounts")]
-    volume_mounts: Vec<Named>,
+    volume_mounts: Option<Vec<Named>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -224,8 +224,7 @@ impl Announcement {
     /// schedules, the first one counts.
     pub(super) fn of_cron_workflow(metadata: &ObjectMeta, cron: &CronWorkflow) -> Option<Self> {
         let CronWorkflow { spec, status } = cron;
-        let needs_none = needs_no_room(&spec.concurrency_policy, !status.active.is_empty());
-        if spec.suspend || needs_none || metadata.deletion_timestamp.is_some() {
+        if spec.suspend || metadata.deletion_timestamp.is_some() {
             return None;
         }
         let name = metadata.name.clone().unwrap_or_default();
@@ -233,6 +232,7 @@ impl Announcement {
             Expansion::of(&spec.workflow_spec, &ArgoStatus::default(), metadata, &name);
         let first = steps.iter().filter(|step| step.after.is_empty()).filter_map(|step| step.pods);
         let pods = first.map(|(at, count)| pods[at].with_count(count)).collect();
+        let pods = beside_active(pods, &spec.concurrency_policy, status.active.len())?;
         let text = spec.schedules.first().unwrap_or(&spec.schedule);
         let times = (text.as_str(), spec.timezone.as_deref(), status.last_scheduled_time.as_ref());
         let labels = metadata.labels.clone().unwrap_or_default();
@@ -473,12 +473,12 @@ impl<'a> Expansion<'a> {
         template: &Template,
         containers: impl Iterator<Item = &'b ArgoContainer>,
     ) -> Vec<Volume> {
-        let mounts = containers.flat_map(|container| &container.volume_mounts);
+        let mounts = containers.flat_map(|container| container.volume_mounts.iter().flatten());
         let mounts: BTreeSet<&str> = mounts.map(|mount| mount.name.as_str()).collect();
-        let own = self.spec.volumes.iter().chain(&template.volumes);
+        let own = self.spec.volumes.iter().chain(&template.volumes).flatten();
         let own = own.map(|NamedVolume { name, volume }| (name, volume.clone()));
         let claimed = Volume { persistent_volume_claim: Some(serde::de::IgnoredAny) };
-        let made = self.spec.volume_claim_templates.iter();
+        let made = self.spec.volume_claim_templates.iter().flatten();
         let made = made.map(|claim| (&claim.metadata.name, claimed.clone()));
         let mounted = own.chain(made).filter(|(name, _)| mounts.contains(name.as_str()));
         mounted.map(|(_, volume)| volume).collect()

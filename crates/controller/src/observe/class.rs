@@ -92,6 +92,8 @@ pub struct PodClass {
     /// Whether other pods decide which nodes the pods may use: required pod affinity, or required
     /// anti-affinity or topology spread between domains of several nodes.
     pub tied_to_pods: bool,
+    /// Whether the pods run only beside others: required pod affinity.
+    pub follows_pods: bool,
     /// Whether the pods mount PersistentVolumeClaims.
     pub has_claims: bool,
     /// What the pods wait for.
@@ -126,6 +128,7 @@ impl PodClass {
             accelerator_kind,
             constraints: Constraints::of(spec),
             tied_to_pods: tied_to_pods(spec),
+            follows_pods: !spec.affinity.pod_affinity.required.is_empty(),
             has_claims: has_claims(spec),
         }
     }
@@ -161,11 +164,18 @@ impl PodClass {
         (self.waits == Waits::ForOther).then_some(HeldBack::OtherObstacle)
     }
 
-    /// Whether a new node would let a pod of the class start that waits, by its scheduler's reason.
+    /// Whether a new node would let a pod of the class start that waits, by its scheduler's reasons.
     /// Pods of another scheduler count if it preempts: what they wait for is not known otherwise.
+    /// The node of a pod with a volume must be in the zone of the volume, and that of a pod with
+    /// required pod affinity must have another pod.
     pub fn waits_for_node(&self, preempts: impl FnOnce(Option<&str>) -> bool) -> bool {
+        let helps = match self.waits {
+            Waits::ForNode => true,
+            Waits::ForSomeNode => !self.has_claims,
+            Waits::ForOther => false,
+        };
         let topology = self.gates.iter().any(|gate| gate == TOPOLOGY_GATE);
-        self.waits == Waits::ForNode && !topology && preempts(self.scheduler.as_deref())
+        helps && !self.follows_pods && !topology && preempts(self.scheduler.as_deref())
     }
 
     /// Returns the class of the pods that a template describes. It has all labels, so that a policy
@@ -189,6 +199,7 @@ impl PodClass {
             accelerator_kind,
             constraints: Constraints::of(spec),
             tied_to_pods: tied_to_pods(spec),
+            follows_pods: !spec.affinity.pod_affinity.required.is_empty(),
             has_claims: has_claims(spec),
         }
     }

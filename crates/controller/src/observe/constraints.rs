@@ -122,6 +122,11 @@ impl Constraints {
         self.admit_any(labels, &BTreeMap::new(), taints)
     }
 
+    /// Whether a pod with these constraints tolerates a taint.
+    pub fn tolerate(&self, taint: &Taint) -> bool {
+        self.tolerations.iter().any(|toleration| tolerates(toleration, taint))
+    }
+
     /// Whether a pod with these constraints may run on one of the nodes that have these labels and
     /// taints, and of each label in `choices` one of the values that it may have. Labels in
     /// `labels` prevail.

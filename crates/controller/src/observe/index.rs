@@ -15,7 +15,7 @@ use embedder::Resources;
 use placeholders::{HOLD_GATE, LIFTED_AT, POLICY_LABEL};
 
 use super::admission::Admission;
-use super::announced::{AnnouncedPods, Announcement, CRON_JOBS, JOBS};
+use super::announced::{AnnouncedPods, Announcement, CRON_JOBS, WORKLOADS};
 use super::class::{ClassId, Classes, PodClass, Priority, Role, pod_group};
 use super::constraints::{Constraints, cut};
 use super::finished::FinishedPod;
@@ -59,6 +59,8 @@ pub struct Index {
     /// What admission adds to pods.
     admission: Admission,
     announcements: BTreeMap<(&'static str, Key), Announcement>,
+    /// The Jobs and JobSets whose pods Workloads of Kueue announce.
+    queued: BTreeSet<(&'static str, Key)>,
     /// By CronJob: its last Job.
     releases: BTreeMap<Key, Release>,
     /// The sources whose announcements do not count, because they are out of date.
@@ -101,6 +103,8 @@ struct Entry {
     /// Whether a gate ever held the pod.
     gated: bool,
     generation: u8,
+    /// Whether the pod is a workload's and is being deleted.
+    ends: bool,
 }
 
 /// A workload pod that arrives once it is bound, or once an autoscaler could have launched a node
@@ -271,12 +275,6 @@ impl Index {
         self.version += 1;
     }
 
-    /// Whether a node is not ready and not expected to be ready again.
-    fn is_lost(&self, node: &str) -> bool {
-        let facts = self.nodes.by_name(node).and_then(|slot| slot.facts.as_ref());
-        facts.and_then(|facts| facts.lost).is_some_and(|lost| !lost.expected_back)
-    }
-
     /// Records the current state of a pod.
     pub fn apply_pod(&mut self, pod: &Pod) {
         let phase = pod.status.phase.as_deref().unwrap_or("");
@@ -286,9 +284,8 @@ impl Index {
         let (key, class) = (key(pod), PodClass::of(pod, &self.label_keys));
         let bound_to = pod.spec.node_name.as_deref().filter(|name| !name.is_empty());
         let goes = pod.metadata.deletion_timestamp.is_some() && class.role == Role::Workload;
-        // It never runs, or not any more: the kubelet of a lost node cannot report its end, and its
-        // controller creates another one.
-        if goes && bound_to.is_none_or(|name| self.is_lost(name)) {
+        if goes && bound_to.is_none() {
+            // It never runs.
             return self.delete_pod(pod);
         }
         let node = bound_to.or(pod.status.nominated_node_name.as_deref());
@@ -300,13 +297,15 @@ impl Index {
         let bound = bound_to.is_some();
         let before = self.pods.get(&key).copied();
         let gated = !class.gates.is_empty() || before.is_some_and(|entry| entry.gated);
-        if bound && !gated && !before.is_some_and(|entry| entry.bound) {
+        let new = before.is_none() && !goes;
+        if bound && !gated && (new || before.is_some_and(|entry| !entry.bound)) {
             self.note_start(pod, &class, node);
         }
         if let Some(entry) = self.pods.get_mut(&key) {
             let same = self.classes.get(entry.class).is_some_and(|known| **known == class);
             let is_same = same && entry.node == node && entry.bound == bound;
             entry.generation = generation;
+            entry.ends = goes;
             if is_same {
                 return;
             }
@@ -317,7 +316,7 @@ impl Index {
                 // those of an earlier pod of this name.
                 drop(self.measured.take(&name(pod)));
             }
-            if class.role == Role::Workload && self.listed {
+            if class.role == Role::Workload && self.listed && new {
                 let group = pod_group(pod);
                 let group = group.map(|name| Key { namespace: class.namespace.clone(), name });
                 self.fresh.insert(key, Fresh { group, since: None });
@@ -336,7 +335,7 @@ impl Index {
             // A pod that a gate held did not only wait for its node.
             self.nodes.bind(node, (id, class), bound, created.filter(|_| !gated));
         }
-        self.pods.insert(key, Entry { class: id, node, bound, gated, generation });
+        self.pods.insert(key, Entry { class: id, node, bound, gated, generation, ends: goes });
         self.version += 1;
     }
 
@@ -507,18 +506,16 @@ impl Index {
     /// Records the pods that the object `key` of the kind `source` announces, or removes them if
     /// `announcement` is `None`.
     pub fn announce(&mut self, source: &'static str, key: Key, announcement: Option<Announcement>) {
-        let before = match announcement {
-            Some(mut announcement) => {
-                announcement.admit(&self.admission);
-                if self.announcements.get(&(source, key.clone())) == Some(&announcement) {
-                    return;
-                }
-                self.announcements.insert((source, key), announcement)
-            }
-            None => self.announcements.remove(&(source, key)),
-        };
-        drop(before);
-        self.version += 1;
+        let of = (source, key);
+        let admitted = announcement.map(|mut announcement| {
+            announcement.admit(&self.admission);
+            announcement
+        });
+        let before = self.announcements.remove(&of);
+        self.note_queued(&of.1, [before.as_ref(), admitted.as_ref()]);
+        let is_same = admitted.is_some() && before == admitted;
+        self.announcements.extend(admitted.map(|announcement| (of, announcement)));
+        self.version += u64::from(!is_same);
     }
 
     /// Records whether a Job of a CronJob has created pods. A Job that is not to have pods now
@@ -576,7 +573,11 @@ impl Index {
 
     /// Keeps only these announcements of one source, at the end of a list.
     pub fn retain_announced(&mut self, source: &'static str, keys: &BTreeSet<Key>) {
-        self.announcements.retain(|(from, key), _| *from != source || keys.contains(key));
+        let is_gone = |(from, key): &(&'static str, Key)| *from == source && !keys.contains(key);
+        let gone = self.announcements.extract_if(.., |of, _| is_gone(of));
+        for ((_, key), announcement) in gone.collect::<Vec<_>>() {
+            self.note_queued(&key, [Some(&announcement), None]);
+        }
         if source == CRON_JOBS {
             self.releases.retain(|key, _| keys.contains(key));
         }
@@ -727,8 +728,20 @@ impl Index {
     /// Decides which of the nodes that are not ready are expected to be ready again. Returns
     /// whether so many of them are not ready that a fault of the network or of the control plane is
     /// likely.
+    ///
+    /// Pods that are being deleted on a node that is not expected back are forgotten, because its
+    /// kubelet does not report their end. Mostly their controllers have created others.
     pub fn expect_nodes_back(&mut self, now: DateTime<Utc>) -> bool {
-        self.nodes.expect_back(now)
+        let (many, given_up) = self.nodes.expect_back(now);
+        if !given_up.is_empty() {
+            let ends = |entry: &Entry| entry.ends && given_up.contains(&entry.node);
+            let ending = self.pods.iter().filter(|(_, entry)| ends(entry));
+            for key in ending.map(|(key, _)| *key).collect::<Vec<u128>>() {
+                self.remove(key);
+            }
+            self.version += 1;
+        }
+        many
     }
 
     /// Returns the DaemonSets.
@@ -751,18 +764,27 @@ impl Index {
         self.daemons.iter().map(one).collect()
     }
 
-    /// Iterates over the announcements that count. A Job is left out if a Workload of Kueue
-    /// announces its pods.
+    /// Iterates over the announcements that count. A Job or a JobSet is left out if a Workload of
+    /// Kueue announces its pods.
     pub fn announcements(&self) -> impl Iterator<Item = (&Key, &Announcement)> {
-        let current = || self.announcements.iter().filter(|((from, _), _)| !self.is_stale(from));
-        let queued = current().filter_map(|((_, key), announcement)| {
-            Some((key.namespace.as_str(), announcement.queued_job.as_deref()?))
-        });
-        let queued: BTreeSet<(&str, &str)> = queued.collect();
-        let counts = move |((from, key), _): &(&(&str, Key), &Announcement)| {
-            *from != JOBS || !queued.contains(&(key.namespace.as_str(), key.name.as_str()))
+        let reads_queued = !self.queued.is_empty() && !self.is_stale(WORKLOADS);
+        let counts = move |(of, _): &(&(&'static str, Key), &Announcement)| {
+            !self.is_stale(of.0) && !(reads_queued && self.queued.contains(*of))
         };
-        current().filter(counts).map(|((_, key), announcement)| (key, announcement))
+        let current = self.announcements.iter().filter(counts);
+        current.map(|((_, key), announcement)| (key, announcement))
+    }
+
+    /// Notes which Job or JobSet a Workload announces in place of the one before.
+    fn note_queued(&mut self, key: &Key, [before, now]: [Option<&Announcement>; 2]) {
+        let queued = |of: &Announcement| {
+            let (source, name) = of.queued.clone()?;
+            Some((source, Key { namespace: key.namespace.clone(), name }))
+        };
+        if let Some(before) = before.and_then(queued) {
+            self.queued.remove(&before);
+        }
+        self.queued.extend(now.and_then(queued));
     }
 
     /// Sets the sources whose announcements do not count, because they are out of date.

@@ -51,9 +51,6 @@ pub struct NodePool {
     pub unneeded_seconds: Option<i64>,
     /// The weight of the pool: Karpenter tries the pools with the largest weight first.
     pub weight: u64,
-    /// Whether Karpenter launches no node of the pool, because the pool is not ready, for example
-    /// because its node class is not.
-    pub unready: bool,
 }
 
 /// A `NodeClaim` of `karpenter.sh/v1`.
@@ -211,17 +208,6 @@ struct PoolRequirement {
 #[serde(default)]
 struct NodeClassRef {
     group: String,
-    kind: String,
-    name: String,
-}
-
-impl NodeClassRef {
-    /// The label that Karpenter gives to the nodes of a node class.
-    fn label(&self) -> Option<(String, String)> {
-        let Self { group, kind, name } = self;
-        let is_whole = ![group, kind, name].iter().any(|part| part.is_empty());
-        is_whole.then(|| (format!("{group}/{}", kind.to_lowercase()), name.clone()))
-    }
 }
 
 #[derive(Default, Deserialize)]
@@ -250,12 +236,9 @@ impl NodePool {
             Some((name, amount?))
         };
         let taint = |NodeTaint { key, value, effect }| Taint { key, value, effect };
-        let conditions = object.data.pointer("/status/conditions").and_then(|all| all.as_array());
-        let mut conditions = conditions.into_iter().flatten();
-        let unready = conditions.any(|one| one["type"] == "Ready" && one["status"] != "True");
         Some(Self {
             name: object.name_any(),
-            labels: template.metadata.labels.into_iter().chain(node_class_ref.label()).collect(),
+            labels: template.metadata.labels,
             taints: taints.into_iter().map(taint).collect(),
             startup_taints: startup_taints.into_iter().map(|taint| taint.key).collect(),
             choices: choices(requirements.iter().map(|one| &one.requirement)),
@@ -264,7 +247,6 @@ impl NodePool {
             class_group: node_class_ref.group,
             replicas,
             weight,
-            unready,
             unneeded_seconds: disruption.unneeded_seconds(expire_after.as_deref()),
         })
     }

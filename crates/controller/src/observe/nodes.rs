@@ -1,6 +1,6 @@
 //! Nodes, and the pods on each.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -78,7 +78,7 @@ pub struct Lost {
     /// The time since which the node is not ready.
     pub since: DateTime<Utc>,
     /// Whether the node counts as if pods could be bound to it, because it is expected to be ready
-    /// again.
+    /// again. It is so until [`Nodes::expect_back`] decides.
     pub expected_back: bool,
 }
 
@@ -131,7 +131,7 @@ impl NodeFacts {
             lost: lost
                 .filter(was_ready)
                 .filter(|_| !spec.unschedulable && !leaving)
-                .map(|since| Lost { since, expected_back: false }),
+                .map(|since| Lost { since, expected_back: true }),
             created,
             ready_since: since(&status.conditions, "Ready"),
         }
@@ -374,17 +374,25 @@ impl Nodes {
 
     /// Decides which of the nodes that are not ready are expected to be ready again. Returns
     /// whether so many of them are not ready that a fault of the network or of the control plane is
-    /// likely.
-    pub(super) fn expect_back(&mut self, now: DateTime<Utc>) -> bool {
+    /// likely, and the nodes that were expected back and are not any more.
+    pub(super) fn expect_back(&mut self, now: DateTime<Utc>) -> (bool, BTreeSet<NodeId>) {
         let facts = || self.slots.iter().filter_map(|slot| slot.facts.as_ref());
         let recently = |lost: &Lost| now - lost.since < FAULT;
         let lost = facts().filter(|facts| facts.lost.as_ref().is_some_and(recently)).count();
         let many = lost >= FAULT_NODES_MIN && 3 * lost > facts().count();
-        for lost in self.slots.iter_mut().filter_map(|slot| slot.facts.as_mut()?.lost.as_mut()) {
+        let mut given_up = BTreeSet::new();
+        for (id, slot) in self.slots.iter_mut().enumerate() {
+            let Some(lost) = slot.facts.as_mut().and_then(|facts| facts.lost.as_mut()) else {
+                continue;
+            };
             let longest = if many { FAULT } else { EXPECTED_BACK };
-            lost.expected_back = now - lost.since < longest;
+            let expected = now - lost.since < longest;
+            if lost.expected_back && !expected {
+                given_up.insert(NodeId::try_from(id).unwrap_or(NodeId::MAX));
+            }
+            lost.expected_back = expected;
         }
-        many
+        (many, given_up)
     }
 
     /// The number of indexes, used or not.

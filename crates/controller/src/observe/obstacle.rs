@@ -8,6 +8,8 @@ pub enum Waits {
     /// For a node, or its scheduler has not tried to place it yet.
     #[default]
     ForNode,
+    /// For a node, but some of the nodes are ruled out by what a new one may have, too.
+    ForSomeNode,
     /// For something that a new node does not bring, such as a PersistentVolumeClaim.
     ForOther,
 }
@@ -59,8 +61,18 @@ pub(super) fn waits(pod: &Pod) -> Waits {
     let reasons = |message: &str| message.split(" preemption:").next().map(str::to_owned);
     match tried.and_then(|condition| reasons(&condition.message)) {
         Some(reasons) if reasons.is_empty() => Waits::ForNode,
-        Some(reasons) if NODE_HELPS.iter().any(|part| reasons.contains(part)) => Waits::ForNode,
-        Some(_) => Waits::ForOther,
+        Some(reasons) => {
+            // The reasons follow the number of nodes that they rule out.
+            let list = reasons.split_once("are available: ").map_or(&*reasons, |(_, list)| list);
+            let helps = |reason: &str| NODE_HELPS.iter().any(|part| reason.contains(part));
+            if !helps(&reasons) {
+                Waits::ForOther
+            } else if list.split(", ").all(helps) {
+                Waits::ForNode
+            } else {
+                Waits::ForSomeNode
+            }
+        }
         None => Waits::ForNode,
     }
 }
@@ -96,6 +108,13 @@ mod tests {
         let claims = r#"{"volumes": [{"persistentVolumeClaim": {"claimName": "a"}}]}"#;
         assert!(waits(claims, "0/1 nodes are available: 1 Insufficient cpu."));
         assert!(!waits(claims, "0/1 nodes are available: persistentvolumeclaim \"a\" not found."));
+        assert!(!waits(
+            claims,
+            "0/4 nodes are available: 1 Insufficient cpu, 3 node(s) had volume node affinity conflict."
+        ));
+        let near = r#"{"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+            [{"topologyKey": "kubernetes.io/hostname"}]}}}"#;
+        assert!(!waits(near, "0/1 nodes are available: 1 Insufficient cpu."));
         let spread = r#"{"topologySpreadConstraints": [{"topologyKey": "topology.kubernetes.io/zone",
             "whenUnsatisfiable": "DoNotSchedule"}]}"#;
         assert!(waits(spread, "0/1 nodes are available: 1 Insufficient cpu."));
@@ -105,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_pod_waits_for_a_node_if_a_new_one_may_lack_what_rules_out_the_others() {
-        use Waits::{ForNode, ForOther};
+        use Waits::{ForNode, ForOther, ForSomeNode};
         let check_tried = |message: &str, expected| check("Unschedulable", message, expected);
         check_tried("", ForNode);
         check_tried("no nodes available to schedule pods", ForNode);
@@ -128,7 +147,7 @@ mod tests {
         );
         check_tried(
             "0/2 nodes are available: 1 Insufficient memory, 1 node(s) had volume node affinity conflict.",
-            ForNode,
+            ForSomeNode,
         );
         check_tried(
             "0/4 nodes are available: persistentvolumeclaim \"gone\" not found. not found",

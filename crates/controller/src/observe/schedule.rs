@@ -72,17 +72,23 @@ impl Schedule {
 /// Writes a number with a step, such as `5/15`, as the range `5-59/15`, as Kubernetes reads it
 /// (robfig/cron, `getRange`).
 fn with_ranges(schedule: &str) -> String {
-    /// The largest value of each field. Sunday has two numbers, of which a range has the first.
-    const LARGEST: [&str; 5] = ["59", "23", "31", "12", "6"];
-    let range = |part: &str, largest: &str| match part.split_once('/') {
+    /// The largest value of each field, and its name. Sunday has two numbers, of which a range has
+    /// the first.
+    const LARGEST: [(&str, &str); 5] =
+        [("59", ""), ("23", ""), ("31", ""), ("12", "DEC"), ("6", "SAT")];
+    let range = |part: &str, (largest, name): (&str, &str)| match part.split_once('/') {
+        Some(("?", step)) => format!("*/{step}"),
         Some((from, step)) if !from.is_empty() && from.bytes().all(|at| at.is_ascii_digit()) => {
             format!("{from}-{largest}/{step}")
+        }
+        Some((from, step)) if from.bytes().all(|at| at.is_ascii_alphabetic()) => {
+            format!("{from}-{name}/{step}")
         }
         _ => part.to_owned(),
     };
     let fields = schedule.split_whitespace().enumerate().map(|(at, field)| {
         let Some(largest) = LARGEST.get(at) else { return field.to_owned() };
-        let parts: Vec<String> = field.split(',').map(|part| range(part, largest)).collect();
+        let parts: Vec<String> = field.split(',').map(|part| range(part, *largest)).collect();
         parts.join(",")
     });
     fields.collect::<Vec<_>>().join(" ")
@@ -145,6 +151,8 @@ mod tests {
         check("0/5 * * * *", None, "2026-03-01T10:07:00Z", "2026-03-01T10:10:00Z");
         check("3,29/15 * * * *", None, "2026-03-01T10:04:00Z", "2026-03-01T10:29:00Z");
         check("3,29/15 * * * *", None, "2026-03-01T10:30:00Z", "2026-03-01T10:44:00Z");
+        check("?/30 0 * FEB/3 *", None, "2026-03-01T10:07:00Z", "2026-05-01T00:00:00Z");
+        check("0 3 * * WED/3", None, "2026-03-05T00:00:00Z", "2026-03-07T03:00:00Z");
         check("0 20/3 * * *", None, "2026-03-01T20:30:00Z", "2026-03-01T23:00:00Z");
         check("@hourly", None, "2026-03-01T10:00:00Z", "2026-03-01T10:00:00Z");
         check("@midnight", None, "2026-03-01T10:00:00Z", "2026-03-02T00:00:00Z");

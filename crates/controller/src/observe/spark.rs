@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::announced::{AnnouncedPods, Announcement, Held, needs_no_room};
+use super::announced::{AnnouncedPods, Announcement, Held, beside_active};
 use super::objects::{Affinity, Container, ContainerResources, PodTemplate, Toleration};
 use super::steps::{SeenState, SeenStep, SeenWorkflow, template};
 
@@ -60,7 +60,8 @@ struct SparkSpec {
     memory_overhead_factor: Option<String>,
     batch_scheduler: Option<String>,
     dynamic_allocation: Option<DynamicAllocation>,
-    /// Settings of Spark. Those that the fields above give precede.
+    /// Settings of Spark. A field precedes the setting of the same meaning, and a setting of the
+    /// driver or of the executors precedes one for both.
     spark_conf: BTreeMap<String, String>,
 }
 
@@ -164,11 +165,7 @@ impl Announcement {
         let past = [&status.past_successful_run_names, &status.past_failed_run_names];
         let has_ended = past.iter().any(|names| names.contains(&status.last_run_name));
         let runs = !status.last_run_name.is_empty() && !has_ended;
-        if spec.suspend
-            || spec.template.suspend
-            || needs_no_room(&spec.concurrency_policy, runs)
-            || metadata.deletion_timestamp.is_some()
-        {
+        if spec.suspend || spec.template.suspend || metadata.deletion_timestamp.is_some() {
             return None;
         }
         let name = metadata.name.clone().unwrap_or_default();
@@ -176,7 +173,7 @@ impl Announcement {
         let pods = pods.into_iter().map(|(role, count)| {
             AnnouncedPods::of(&spec.template.pod(role, &name), metadata, count)
         });
-        let pods = pods.collect();
+        let pods = beside_active(pods.collect(), &spec.concurrency_policy, usize::from(runs))?;
         let times = (spec.schedule.as_str(), spec.time_zone.as_deref(), status.last_run.as_ref());
         let labels = metadata.labels.clone().unwrap_or_default();
         Some(Self::scheduled(times, metadata, labels, pods))
@@ -227,10 +224,10 @@ impl SparkSpec {
         labels.insert("sparkoperator.k8s.io/app-name".into(), application.into());
         labels.insert("sparkoperator.k8s.io/launched-by-spark-operator".into(), "true".into());
         let spec = &mut template.spec;
-        for prefix in ["spark.kubernetes.", &format!("spark.kubernetes.{role}.")] {
-            spec.node_selector.extend(self.conf_with(&format!("{prefix}node.selector.")));
-        }
+        spec.node_selector.extend(self.conf_with("spark.kubernetes.node.selector."));
         spec.node_selector.extend(self.node_selector.clone());
+        let of_role = format!("spark.kubernetes.{role}.node.selector.");
+        spec.node_selector.extend(self.conf_with(&of_role));
         spec.node_selector.extend(of.node_selector.clone());
         spec.tolerations.extend(of.tolerations.iter().cloned());
         spec.affinity = of.affinity.clone().unwrap_or_else(|| spec.affinity.clone());
@@ -271,10 +268,8 @@ impl SparkSpec {
         let memory = memory.and_then(|text| mebibytes(text)).unwrap_or(MEMORY_MEBIBYTES);
         let is_jvm = !["Python", "R"].contains(&self.language.as_str());
         let usual = if is_jvm { 0.1 } else { 0.4 };
-        let factor = self
-            .memory_overhead_factor
-            .as_ref()
-            .or_else(|| conf("memoryOverheadFactor"))
+        let factor = conf("memoryOverheadFactor")
+            .or(self.memory_overhead_factor.as_ref())
             .or_else(|| self.conf("spark.kubernetes.memoryOverheadFactor"));
         let factor = factor.and_then(|text| text.parse().ok());
         let factor: f64 =

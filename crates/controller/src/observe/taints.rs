@@ -30,16 +30,14 @@ const LEAVING: [&str; 6] = [
     "cloud.google.com/impending-node-termination",
 ];
 
-/// The keys of the taints with which Kubernetes keeps new pods off a node while it has a problem.
-/// The one for memory is left out, because the API server lets pods that request memory tolerate
-/// it.
+/// The keys of the taints with which Kubernetes keeps new pods off a node while it lacks a resource.
 const PROBLEMS: [&str; 3] = [
     "node.kubernetes.io/disk-pressure",
-    "node.kubernetes.io/network-unavailable",
+    "node.kubernetes.io/memory-pressure",
     "node.kubernetes.io/pid-pressure",
 ];
 
-/// Whether a taint keeps new pods off a node because of a problem of the node.
+/// Whether a taint keeps new pods off a node because it lacks a resource.
 pub(super) fn is_problem(key: &str) -> bool {
     PROBLEMS.contains(&key)
 }

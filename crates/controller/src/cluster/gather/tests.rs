@@ -80,6 +80,10 @@ fn seen(nodes: &[Value], pods: &[Value]) -> Seen {
 
 /// The same, with these offers.
 pub(super) fn seen_of(offers: &Arc<Offers>, nodes: &[Value], pods: &[Value]) -> Seen {
+    seen_in(offers, &index(nodes, pods))
+}
+
+fn seen_in(offers: &Arc<Offers>, index: &Index) -> Seen {
     let workloads = Workloads {
         namespaces: vec!["jobs".into()],
         priority_min: i32::MIN,
@@ -89,8 +93,7 @@ pub(super) fn seen_of(offers: &Arc<Offers>, nodes: &[Value], pods: &[Value]) -> 
     };
     let set = Key { namespace: "prophet".into(), name: "set".into() };
     let places = BTreeMap::from([(set, (0, 0))]);
-    let index = index(nodes, pods);
-    View::default().gather(&index, offers, &workloads, &places, &|_, _| None, (0, &[]))
+    View::default().gather(index, offers, &workloads, &places, &|_, _| None, (0, &[]))
 }
 
 /// Checks whether a placeholder on a node counts.
@@ -128,7 +131,7 @@ fn a_node_that_keeps_pods_off_has_no_room() {
     };
     check("node.kubernetes.io/disk-pressure", "NoSchedule", false, 0);
     check("node.kubernetes.io/pid-pressure", "NoSchedule", false, 0);
-    check("node.kubernetes.io/memory-pressure", "NoSchedule", false, 1);
+    check("node.kubernetes.io/memory-pressure", "NoSchedule", false, 0);
     check("maintenance", "NoSchedule", true, 0);
     check("maintenance", "PreferNoSchedule", true, 1);
     check("karpenter.sh/unregistered", "NoExecute", true, 1);
@@ -149,7 +152,9 @@ fn a_pod_that_ends_on_a_lost_node_occupies_no_node() {
         if ends {
             on_lost["metadata"]["deletionTimestamp"] = json!("2026-11-30T10:05:00Z");
         }
-        let seen = seen(&[lost], &[on_lost, pod("b", "jobs", "")]);
+        let mut index = index(&[lost], &[on_lost, pod("b", "jobs", "")]);
+        index.expect_nodes_back("2026-11-30T10:06:00Z".parse().unwrap());
+        let seen = seen_in(&offers(), &index);
         (seen.cluster.occupied[0], seen.cluster.pending[0].count)
     };
     assert_eq!([false, true].map(occupied), [(1, 1), (0, 1)]);
