@@ -78,8 +78,8 @@ pub struct Announcement {
     pub resource_version: Option<String>,
     /// The steps of a workflow that runs.
     pub workflow: Option<SeenWorkflow>,
-    /// The watch and the name of the object whose pods a Kueue Workload announces, if it is a Job or
-    /// a JobSet.
+    /// The watch and the name of the object whose pods a Kueue Workload announces, if it is a Job
+    /// or a JobSet.
     pub queued: Option<(&'static str, String)>,
 }
 

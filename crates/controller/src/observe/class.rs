@@ -164,10 +164,10 @@ impl PodClass {
         (self.waits == Waits::ForOther).then_some(HeldBack::OtherObstacle)
     }
 
-    /// Whether a new node would let a pod of the class start that waits, by its scheduler's reasons.
-    /// Pods of another scheduler count if it preempts: what they wait for is not known otherwise.
-    /// The node of a pod with a volume must be in the zone of the volume, and that of a pod with
-    /// required pod affinity must have another pod.
+    /// Whether a new node would let a pod of the class start that waits, by its scheduler's
+    /// reasons. Pods of another scheduler count if it preempts: what they wait for is not known
+    /// otherwise. The node of a pod with a volume must be in the zone of the volume, and that of a
+    /// pod with required pod affinity must have another pod.
     pub fn waits_for_node(&self, preempts: impl FnOnce(Option<&str>) -> bool) -> bool {
         let helps = match self.waits {
             Waits::ForNode => true,

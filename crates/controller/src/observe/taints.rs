@@ -30,7 +30,8 @@ const LEAVING: [&str; 6] = [
     "cloud.google.com/impending-node-termination",
 ];
 
-/// The keys of the taints with which Kubernetes keeps new pods off a node while it lacks a resource.
+/// The keys of the taints with which Kubernetes keeps new pods off a node while it lacks a
+/// resource.
 const PROBLEMS: [&str; 3] = [
     "node.kubernetes.io/disk-pressure",
     "node.kubernetes.io/memory-pressure",
