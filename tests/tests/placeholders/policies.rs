@@ -433,6 +433,24 @@ async fn an_invalid_policy_is_refused_or_reported() {
         ("{objective: {serviceLevel: 95, waitCost: 9}}", "set only one of"),
         ("{objective: {waitCost: 9, waitRatio: 9}}", "set only one of"),
         ("{tick: soon}", "spec.tick"),
+        ("{tick: 9s}", "tick must be 10s to 1h"),
+        ("{tick: 61m}", "tick must be 10s to 1h"),
+        ("{rollout: {steps: [50, 25]}}", "each step must be higher than the one before"),
+        ("{rollout: {steps: [25, 25]}}", "each step must be higher than the one before"),
+        ("{rollout: {stepDuration: 0d}}", "stepDuration must be at least one tick"),
+        ("{rollout: {stepDuration: 5s}}", "stepDuration must be at least one tick"),
+        (
+            "{placeholders: {kind: CapacityBuffer, warmImages: [{image: a}]}}",
+            "a CapacityBuffer has no pods that load images or data",
+        ),
+        (
+            "{workloads: {tiers: [{name: a, priorityMin: 0, weight: 1}, {name: a, priorityMin: 1, weight: 1}]}}",
+            "two tiers have one name",
+        ),
+        (
+            "{workloads: {tiers: [{name: a, priorityMin: 0, weight: 1}, {name: b, priorityMin: 0, weight: 1}]}}",
+            "two tiers have one priorityMin",
+        ),
         ("{mode: Perhaps}", "spec.mode"),
         ("{limits: {placeholders: 100001}}", "spec.limits.placeholders"),
         ("{limits: {buckets: {m5.xlarge: 1e300}}}", "spec.limits.buckets.m5.xlarge"),
@@ -446,6 +464,14 @@ async fn an_invalid_policy_is_refused_or_reported() {
     ] {
         let refused = world.plane.apply_yaml(&policy("nonsense", spec)).await.unwrap_err();
         assert!(format!("{refused:#}").contains(message), "{refused:#}");
+    }
+    for spec in [
+        "{tick: 10s, rollout: {steps: [1, 25, 100], stepDuration: 600s}}",
+        "{tick: 1h, rollout: {steps: [100], stepDuration: 4d}}",
+        "{tick: 60m, placeholders: {kind: CapacityBuffer}, workloads: {tiers: [
+            {name: a, priorityMin: 0, weight: 1}, {name: b, priorityMin: 1, weight: 1}]}}",
+    ] {
+        world.plane.apply_yaml(&policy("sensible", spec)).await.unwrap();
     }
 }
 

@@ -88,7 +88,9 @@ pub struct OverprovisioningPolicySpec {
     /// How often demand is recorded and the forecaster learns from it, such as `1m`. From `10s` to
     /// `1h`; `1m` when absent.
     #[serde(default = "one_minute")]
-    #[schemars(length(min = 2, max = 8), regex(pattern = r"^[0-9]+[smh]$"))]
+    #[schemars(length(min = 2, max = 8), regex(pattern = r"^[0-9]+[smh]$"), extend("x-kubernetes-validations" = [
+        {"rule": "duration(self) >= duration('10s') && duration(self) <= duration('1h')", "message": "tick must be 10s to 1h"}
+    ]))]
     pub tick: String,
     /// How future demand is forecast.
     #[serde(default)]
@@ -151,7 +153,10 @@ pub struct WorkloadsSpec {
     /// belongs to the tier with the highest `priorityMin` that it reaches; pods below the lowest
     /// tier have the weight 1. The method `ensemble` holds as many placeholders as are worth their
     /// cost at these weights. Other methods ignore the weights.
-    #[schemars(length(max = 8))]
+    #[schemars(length(max = 8), extend("x-kubernetes-validations" = [
+        {"rule": "self.all(one, self.exists_one(other, other.name == one.name))", "message": "two tiers have one name"},
+        {"rule": "self.all(one, self.exists_one(other, other.priorityMin == one.priorityMin))", "message": "two tiers have one priorityMin"}
+    ]))]
     pub tiers: Vec<TierSpec>,
     /// Names of scheduling gates that are lifted within the launch latency of a node. A gated pod
     /// counts as announced demand, for which placeholders are held, if all its gates are listed
@@ -423,11 +428,15 @@ pub struct RolloutSpec {
     /// The percentages of the target that stand in each bucket, one step after the other. Each is
     /// higher than the one before. Numbers of placeholders are rounded up. 25, 50 and 100 when
     /// absent.
-    #[schemars(length(min = 1, max = 10), inner(range(min = 1, max = 100)))]
+    #[schemars(length(min = 1, max = 10), inner(range(min = 1, max = 100)), extend("x-kubernetes-validations" = [
+        {"rule": "self.isSorted() && self.all(one, self.exists_one(other, other == one))", "message": "each step must be higher than the one before"}
+    ]))]
     pub steps: Vec<u8>,
     /// How long each step lasts at least, such as `24h`: from one tick to 10,080 ticks. `24h` when
     /// absent.
-    #[schemars(length(min = 2, max = 8), regex(pattern = r"^[0-9]+[smhd]$"))]
+    #[schemars(length(min = 2, max = 8), regex(pattern = r"^[0-9]+[smhd]$"), extend("x-kubernetes-validations" = [
+        {"rule": "self.endsWith('d') ? !self.matches('^0+d$') : duration(self) >= duration('10s')", "message": "stepDuration must be at least one tick"}
+    ]))]
     pub step_duration: String,
     /// The most that the placeholders on nodes may cost on average over a step, in dollars per
     /// hour. No limit when absent.
@@ -453,6 +462,9 @@ impl Default for RolloutSpec {
 /// The kind of placeholders, their priority and image, and what they load onto a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "!has(self.kind) || self.kind != 'CapacityBuffer' || (!has(self.warmImages) || size(self.warmImages) == 0) && (!has(self.warmData) || size(self.warmData) == 0)", "message": "a CapacityBuffer has no pods that load images or data"}
+]))]
 pub struct PlaceholdersSpec {
     /// The objects that reserve nodes: pods of ReplicaSets, or CapacityBuffers, whose pods are
     /// virtual.
