@@ -42,6 +42,15 @@ impl Workflows {
             uid => uid,
         };
         let status = &object["status"];
+        for (field, of) in [
+            ("compressedNodes", "status.compressedNodes"),
+            ("offloadNodeStatusVersion", "status.offloadNodeStatusVersion"),
+        ] {
+            if status[field].as_str().is_some_and(|text| !text.is_empty()) {
+                let problem = "the workflow is too large to list its pods: print it with argo get --output json, or the pods with kubectl get pods --all-namespaces --output json";
+                return Err(TraceFault::new(of, problem, ""));
+            }
+        }
         let steps = status["nodes"].as_object().into_iter().flatten();
         let pods: Vec<(&str, &Value)> = steps
             .filter(|(_, step)| step["type"] == "Pod")

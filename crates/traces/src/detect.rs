@@ -79,7 +79,10 @@ pub(super) fn detect(first: &str, mapping: Option<&Mapping>) -> Result<Detected,
         return Ok((Format::Swf, Box::new(swf::Swf::default()), false));
     }
     if let Some(known) = KnownFormat::of(first) {
-        let (reader, header) = Mapped::new(known.mapping(), first, false)?;
+        let (mut reader, header) = Mapped::new(known.mapping(), first, false)?;
+        if known.once {
+            reader = reader.once();
+        }
         return Ok((Format::Mapped(Some(&known.name)), Box::new(reader), header));
     }
     if let Some(hint) = table_for_people(first) {

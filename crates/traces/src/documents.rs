@@ -6,6 +6,7 @@
 //! (`opencost.rs`), workflows of Argo (`argo.rs`), and jobs of Slurm, Ray and Philly
 //! (`scheduler_json.rs`).
 
+use std::collections::HashSet;
 use std::io::Read;
 
 use serde::de::{
@@ -65,6 +66,10 @@ pub(super) struct Documents {
     metrics: PodMetrics,
     allocations: Allocations,
     workflows: Workflows,
+    /// The runs of Slurm's jobs, which overlapping exports list again.
+    runs: HashSet<String>,
+    /// What a user who has only the other objects needs.
+    hint: Option<String>,
     /// The number of elements so far.
     count: u64,
     lenient: bool,
@@ -109,6 +114,9 @@ impl Documents {
             }
         }
         documents.metrics.lacks().map_err(DocumentFault::Unknown)?;
+        if documents.kind == Some(DocumentKind::OpenCost) && documents.allocations.len() == 0 {
+            return Err(DocumentFault::Unknown(NOT_BY_POD.into()));
+        }
         let mut rows = std::mem::take(&mut documents.objects).into_rows();
         rows.extend(std::mem::take(&mut documents.metrics).into_rows());
         rows.extend(std::mem::take(&mut documents.allocations).into_rows());
@@ -118,7 +126,8 @@ impl Documents {
         }
         if documents.kind.is_none() {
             let problem = if documents.count == 0 { EMPTY } else { UNKNOWN };
-            return Err(DocumentFault::Unknown(problem.to_owned()));
+            let problem = documents.hint.unwrap_or_else(|| problem.to_owned());
+            return Err(DocumentFault::Unknown(problem));
         }
         Ok(documents)
     }
@@ -143,6 +152,12 @@ impl Documents {
                     self.notes.not_jobs += 1;
                     Ok(())
                 }
+                // Jobs may follow other objects of Kubernetes.
+                None if value.get("kind").is_some() && value.get("metadata").is_some() => {
+                    self.hint.get_or_insert_with(|| hint(value));
+                    self.notes.not_jobs += 1;
+                    Ok(())
+                }
                 None => Err(DocumentFault::Unknown(hint(value))),
             };
         };
@@ -152,7 +167,15 @@ impl Documents {
             DocumentKind::Prometheus => self.metrics.note_series(value).map(|()| None),
             DocumentKind::OpenCost => self.allocations.note(value, &mut self.notes).map(|()| None),
             DocumentKind::Argo => self.workflows.note(value).map(|()| None),
-            DocumentKind::Slurm => scheduler_json::slurm(value).map(Some),
+            DocumentKind::Slurm => {
+                let run = ["/job_id", "/time/submission", "/time/start"];
+                let run = run.map(|path| value.pointer(path).unwrap_or(&Value::Null).to_string());
+                scheduler_json::slurm(value).map(|row| {
+                    let is_job = matches!(row, Row::Job(_));
+                    let is_known = is_job && !self.runs.insert(run.join(" "));
+                    Some(if is_known { Row::NotAJob } else { row })
+                })
+            }
             DocumentKind::Ray => scheduler_json::ray(value, &mut self.notes).map(Some),
             DocumentKind::Philly => scheduler_json::philly(value).map(Some),
         };
@@ -208,6 +231,8 @@ fn kind(value: &Value) -> Option<DocumentKind> {
 }
 
 const UNKNOWN: &str = "the JSON has no jobs of a known form: pods (kubectl get pods --all-namespaces --output json), metrics of Prometheus, allocations of OpenCost, workflows of Argo, jobs of Slurm (sacct --json), tasks of Ray, Philly's job log, or Borg 2019 events, one per line; map the columns of a delimited file with --columns (docs/logs.md)";
+
+const NOT_BY_POD: &str = "the allocations of OpenCost are not those of pods: ask for aggregate=pod, or for no aggregation (docs/logs.md)";
 
 const EMPTY: &str = "the list is empty: no jobs were found where it was printed";
 

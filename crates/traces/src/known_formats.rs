@@ -35,6 +35,10 @@ pub(super) struct KnownFormat {
     #[serde(default)]
     words: BTreeMap<usize, Vec<String>>,
     columns: String,
+    /// Whether rows with the same job, submission and start are one run, which overlapping exports
+    /// list again.
+    #[serde(default)]
+    pub(super) once: bool,
 }
 
 impl KnownFormat {

@@ -116,7 +116,9 @@ fn pod(pod: &Value) -> Result<Seen, TraceFault> {
     let of_pod = time(pod, "/status/startTime")?;
     // Of a container that was restarted, the status has the last two runs.
     let is_restarted = statuses.iter().any(|status| status["restartCount"].as_u64() > Some(0));
-    let start = started.into_iter().min().filter(|_| !is_restarted).or(of_pod);
+    // A container that could not start began at 0, in the year 1970.
+    let started = started.into_iter().filter(|at| *at > 0).min();
+    let start = started.filter(|_| !is_restarted).or(of_pod);
     let mut end = ended.into_iter().max().filter(|_| has_ended || deleted.is_some()).or(deleted);
     if end.is_none() && has_ended {
         // A pod that was evicted has no status of its containers.

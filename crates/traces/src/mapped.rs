@@ -1,7 +1,7 @@
 //! Reads a delimited file by a [`Mapping`].
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use base::pattern::matches;
 use chrono::{DateTime, NaiveDateTime};
@@ -15,8 +15,8 @@ use super::reader::{
 };
 
 /// Values that stand for none, in any letter case.
-const NONE: [&str; 11] =
-    ["", "unknown", "none", "null", "n/a", "na", "nan", "nat", "-", "\\n", "undefined"];
+const NONE: [&str; 13] =
+    ["", "?", "-1", "unknown", "none", "null", "n/a", "na", "nan", "nat", "-", "\\n", "undefined"];
 
 /// The most characters of a header that an error shows.
 const SHOWN_MAX: usize = 300;
@@ -31,6 +31,8 @@ pub(super) struct Mapped {
     width: Option<usize>,
     /// The number of units of a second in which the file has its times, once it is known.
     per_second: Option<f64>,
+    /// The job, submission and start of each run, if a file may list one twice.
+    runs: Option<HashSet<(Box<str>, i64, Option<i64>)>>,
 }
 
 impl Mapped {
@@ -81,7 +83,13 @@ impl Mapped {
             }
         }
         let is_header = !no_header && delimiter != Delimiter::Keys;
-        Ok((Self { mapping, delimiter, places, width, per_second: None }, is_header))
+        let reader = Self { mapping, delimiter, places, width, per_second: None, runs: None };
+        Ok((reader, is_header))
+    }
+
+    /// Counts each run of a job once, however often the file lists it.
+    pub(super) fn once(self) -> Self {
+        Self { runs: Some(HashSet::new()), ..self }
     }
 
     /// The first value of a part in a row, with its column.
@@ -158,7 +166,28 @@ impl Mapped {
 
     /// The amount of a part in its base unit, and whether it is that of each pod.
     fn amount(&self, part: Part, row: &Fields<'_>) -> Result<Option<(f64, Per)>, TraceFault> {
+        if part == Part::Cpu && self.delimiter == Delimiter::Keys {
+            return self.most(part, row);
+        }
         let Some((column, text)) = self.value(part, row) else { return Ok(None) };
+        Self::read(part, column, text)
+    }
+
+    /// The largest amount of the columns of a part. Torque writes the default of one number of
+    /// processors beside another one that the job asks for.
+    fn most(&self, part: Part, row: &Fields<'_>) -> Result<Option<(f64, Per)>, TraceFault> {
+        let mut most: Option<(f64, Per)> = None;
+        for column in self.mapping.columns(part) {
+            let Some(text) = self.field(&column.name, row) else { continue };
+            let next = Self::read(part, column, text)?;
+            let is_more = next.is_some_and(|(amount, _)| most.is_none_or(|(of, _)| amount > of));
+            most = if is_more { next } else { most };
+        }
+        Ok(most)
+    }
+
+    /// The amount of a part in a column.
+    fn read(part: Part, column: &Column, text: &str) -> Result<Option<(f64, Per)>, TraceFault> {
         let per = if column.per_pod { Per::Pod } else { Per::Job };
         let read = match column.unit {
             Unit::Tres => tres(part, text).map(|amount| (amount, per)),
@@ -167,7 +196,10 @@ impl Mapped {
                 let amount = if suffix.has_unit { amount } else { amount * factor };
                 (amount, suffix.per.unwrap_or(per))
             }),
-            Unit::Of(factor) => number(text).map(|amount| (amount * factor, per)),
+            Unit::Of(factor) => match text.strip_suffix('m').filter(|_| part == Part::Cpu) {
+                Some(millis) => number(millis).map(|amount| (amount, per)),
+                None => number(text).map(|amount| (amount * factor, per)),
+            },
             Unit::Found => None,
         };
         let most = if part == Part::Pods { UNITS_MAX } else { AMOUNT_MAX };
@@ -209,12 +241,25 @@ impl Reader for Mapped {
         }
         self.check_width(&row)?;
         let Some(submit) = self.time(Part::Submit, &row, false)? else {
+            // A log without submissions has the start in their place, which a job that waits lacks.
+            if self.mapping.columns(Part::Submit) == self.mapping.columns(Part::Start) {
+                return Ok(Row::NeverRan);
+            }
             let column = self.mapping.columns(Part::Submit).first();
             let name = column.map_or(String::new(), |column| column.name.clone());
             return Err(TraceFault { column: name.into(), ..TraceFault::new("", "is empty", "") });
         };
         let start = self.time(Part::Start, &row, submit > 0)?;
         let end = self.time(Part::End, &row, submit > 0)?;
+        if let Some((_, job)) = self.value(Part::Job, &row) {
+            let run = (job.into(), submit, start);
+            // A run that had not ended in one export may have ended in the next one.
+            let is_known =
+                end.is_some() && self.runs.as_mut().is_some_and(|runs| !runs.insert(run));
+            if is_known {
+                return Ok(Row::NotAJob);
+            }
+        }
         if self.holds(&self.mapping.running, &row) {
             return Ok(Row::Unfinished);
         }
@@ -312,6 +357,9 @@ fn found(mapping: &Mapping, first: &str) -> Delimiter {
 
 fn fields(line: &str, delimiter: Delimiter) -> Result<Vec<Cow<'_, str>>, TraceFault> {
     match delimiter {
+        // Programs that separate columns by a bar, such as sacct, quote nothing.
+        Delimiter::Char('|') => split_at(line, '|')
+            .or_else(|_| Ok(line.split('|').map(|field| field.trim().into()).collect())),
         Delimiter::Char(delimiter) => split_at(line, delimiter),
         Delimiter::Spaces | Delimiter::Keys => Ok(words(line)),
     }
@@ -382,6 +430,9 @@ fn time(text: &str, unit: Unit, per_second: &mut Option<f64>) -> Result<i64, Str
         "%Y-%m-%d %H:%M:%S%.f",
         "%Y-%m-%dT%H:%M:%S%.f",
         "%m/%d/%Y %H:%M:%S",
+        "%m/%d/%Y %I:%M:%S %p",
+        "%m/%d/%Y %H:%M",
+        "%Y/%m/%d %H:%M:%S",
         "%Y-%m-%d %H:%M",
         "%Y-%m-%dT%H:%M",
     ];
@@ -497,7 +548,13 @@ fn tres(part: Part, text: &str) -> Option<f64> {
         // Slurm lists the sum beside each kind, or the kinds alone.
         Part::Gpus => value("gres/gpu").map(|(gpus, _)| gpus).or_else(|| {
             let kinds = pairs().filter(|(name, _)| name.starts_with("gres/gpu:"));
-            kinds.filter_map(|(_, value)| number(value)).reduce(|sum, next| sum + next)
+            let kinds = kinds.filter_map(|(_, value)| number(value));
+            // Older versions write gpu:4 or gpu:v100:4(S:0-1).
+            let old = text.split(',').filter_map(|entry| {
+                let entry = entry.split('(').next()?.strip_prefix("gpu:")?;
+                number(entry.rsplit(':').next()?)
+            });
+            kinds.chain(old).reduce(|sum, next| sum + next)
         }),
         _ => None,
     }
@@ -517,6 +574,9 @@ mod tests {
             ("2024-01-31T10:30:00+0100", Ok(1_706_693_400)),
             ("2024-01-31T09:30:00Z", Ok(1_706_693_400)),
             ("01/31/2024 09:30:00", Ok(1_706_693_400)),
+            ("2024/01/31 09:30:00", Ok(1_706_693_400)),
+            ("1/31/2024 9:30", Ok(1_706_693_400)),
+            ("1/31/2024 9:30:00 AM", Ok(1_706_693_400)),
             ("soon", Err("expected seconds, or a time such as 2024-01-31T09:30:00Z".to_owned())),
             ("1950-01-31T09:30:00", Err("expected a time from the year 1970 to 5138".to_owned())),
         ];

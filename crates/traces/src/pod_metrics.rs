@@ -9,10 +9,13 @@ use serde_json::Value;
 use super::job::{Job, Work};
 use super::reader::{Notes, Row, TraceFault, name, rounded_up};
 
-/// The names that kube-state-metrics gives to accelerators.
-const ACCELERATORS: [(&str, &str); 5] = [
+/// The starts of the names that kube-state-metrics gives to accelerators, and the start of the
+/// resource. The rest is the same, with dashes for the characters that a metric cannot have.
+const ACCELERATORS: [(&str, &str); 7] = [
     ("nvidia_com_gpu", "nvidia.com/gpu"),
+    ("nvidia_com_mig_", "nvidia.com/mig-"),
     ("amd_com_gpu", "amd.com/gpu"),
+    ("gpu_intel_com_", "gpu.intel.com/"),
     ("habana_ai_gaudi", "habana.ai/gaudi"),
     ("aws_amazon_com_neuron", "aws.amazon.com/neuron"),
     ("google_com_tpu", "google.com/tpu"),
@@ -93,6 +96,8 @@ impl PodMetrics {
         let at = value as i64;
         match metric {
             PodMetric::Created => pod.created = Some(at),
+            // A container that could not start began at 0.
+            PodMetric::Started if at == 0 => {}
             PodMetric::Started => pod.started = Some(pod.started.map_or(at, |known| known.min(at))),
             PodMetric::Scheduled => pod.scheduled = Some(at),
             PodMetric::Ended => pod.ended = pod.ended.max(Some(at)),
@@ -108,7 +113,12 @@ impl PodMetrics {
 
     /// Notes a series of an answer of Prometheus: its labels, and its values or its value.
     pub(super) fn note_series(&mut self, series: &Value) -> Result<(), TraceFault> {
-        let label = |name: &str| series["metric"][name].as_str().unwrap_or_default().to_owned();
+        // Where Prometheus keeps its own labels of the target, those of the pod have a prefix.
+        let label = |name: &str| {
+            let exported = series["metric"].get(format!("exported_{name}"));
+            let own = exported.unwrap_or(&series["metric"][name]);
+            own.as_str().unwrap_or_default().to_owned()
+        };
         self.series += 1;
         for column in ["namespace", "pod", "uid", "container", "resource"] {
             name(column, &label(column))?;
@@ -194,16 +204,22 @@ impl Pod {
             let all = self.requests.iter().filter(|((_, resource), _)| resource == of);
             all.map(|(_, amount)| amount).sum::<f64>()
         };
-        let accelerators = ACCELERATORS.iter().find(|(resource, _)| sum(resource) > 0.0);
+        let accelerator = self.requests.keys().find_map(|(_, resource)| {
+            let of = |(known, kind): &(&str, &str)| {
+                let rest = resource.strip_prefix(known)?;
+                Some((resource.clone(), format!("{kind}{}", rest.replace('_', "-"))))
+            };
+            ACCELERATORS.iter().find_map(of).filter(|_| sum(resource) > 0.0)
+        });
         let unit = Resources {
-            accelerators: accelerators.map_or(0, |(resource, _)| rounded_up(sum(resource))),
+            accelerators: accelerator.as_ref().map_or(0, |(resource, _)| rounded_up(sum(resource))),
             cpu_millis: rounded_up(sum("cpu") * 1_000.0),
             memory_bytes: rounded_up(sum("memory")),
             ephemeral_bytes: rounded_up(sum("ephemeral_storage")),
             ..Resources::default()
         };
-        let kind = accelerators
-            .map_or_else(AcceleratorKind::default, |(_, kind)| AcceleratorKind::new(kind));
+        let kind = accelerator
+            .map_or_else(AcceleratorKind::default, |(_, kind)| AcceleratorKind::new(&kind));
         (unit, kind)
     }
 }

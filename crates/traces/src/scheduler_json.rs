@@ -89,14 +89,16 @@ pub(super) fn ray(task: &Value, notes: &mut Notes) -> Result<Row, TraceFault> {
         Ok(millis.and_then(|millis| i64::try_from(millis / 1_000).ok()))
     };
     let (start, end) = (time("/start_time_ms")?, time("/end_time_ms")?);
-    let (Some(submit), Some(start)) = (time("/creation_time_ms")?, start) else {
+    let Some(submit) = time("/creation_time_ms")? else {
         let has_ended = ["FINISHED", "FAILED"].iter().any(|state| task["state"] == *state);
         let problem = "is missing: print the tasks with --detail";
         if has_ended {
-            return Err(TraceFault::new("start_time_ms", problem, ""));
+            return Err(TraceFault::new("creation_time_ms", problem, ""));
         }
         return Ok(Row::NeverRan);
     };
+    // A task may fail, or be cancelled, before it starts.
+    let Some(start) = start else { return Ok(Row::NeverRan) };
     let Some(end) = end else { return Ok(Row::Unfinished) };
     let runtime = end.saturating_sub(start);
     let required = &task["required_resources"];
@@ -171,9 +173,19 @@ fn number(job: &Value, path: &'static str, most: f64) -> Result<Option<u64>, Tra
         return Ok(None);
     }
     let value = value.get("number").unwrap_or(value);
-    let number = value.as_u64().filter(|number| *number as f64 <= most);
+    // Ray writes times as numbers with a point.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the range is checked"
+    )]
+    let of_float = |number: f64| (0.0..=most).contains(&number).then_some(number as u64);
+    let number = value.as_u64().or_else(|| value.as_f64().and_then(of_float));
+    let number = number.filter(|number| *number as f64 <= most);
     let fault = || {
-        TraceFault::new(path, format!("expected a whole number up to {most}"), &value.to_string())
+        let field = path.trim_start_matches('/').replace('/', ".");
+        let problem = format!("expected a number of 0 to {most}");
+        TraceFault { column: field.into(), ..TraceFault::new("", problem, &value.to_string()) }
     };
     number.map(Some).ok_or_else(fault)
 }

@@ -85,7 +85,7 @@ COMPLETED|1-00:00:30|1704243640|1704157210|1704157200|u|billing=9,cpu=16,gres/gp
     check(
         "JobID|Submit|State\n1|2|3\n",
         None,
-        "FILE:1: runtime is missing, or start and end; the header has no column AllocCPUS, AllocNodes, AllocTRES, Elapsed, ElapsedRaw, End, NCPUS, NNodes, ReqCPUS, ReqMem, ReqNodes, ReqTRES, Start, User; its columns are jobid, submit, state",
+        "FILE:1: runtime is missing, or start and end; the header has no column AllocCPUS, AllocGRES, AllocNodes, AllocTRES, Elapsed, ElapsedRaw, End, NCPUS, NNodes, ReqCPUS, ReqGRES, ReqMem, ReqNodes, ReqTRES, Start, User; its columns are jobid, submit, state",
     );
 }
 
@@ -441,7 +441,7 @@ t3 of \"01000000\" at 1706693400 for 30 s: 1 x 0m 0 MiB 1 nvidia.com/gpu",
     let lines = r#"{"task_id":"t1","state":"FINISHED","required_resources":{"CPU":1.0},"creation_time_ms":null}
 {"task_id":"t2","state":"FINISHED","required_resources":{"CPU":1.0},"creation_time_ms":null}"#;
     let error = load(lines, None, false).unwrap_err();
-    assert!(error.contains("start_time_ms: is missing: print the tasks with --detail"), "{error}");
+    assert!(error.contains("creation_time_ms: is missing: print the tasks with --detail"), "{error}");
 }
 
 #[test]
@@ -651,5 +651,141 @@ fn bad_elements_are_skipped_and_counted() {
     assert_eq!(
         trace.notes.to_string(),
         "1 bad lines (the first: element 1: column cpu: expected a quantity, got \"x\")"
+    );
+}
+
+/// Overlapping exports, older columns, and names with quotes, which sacct does not double.
+#[test]
+fn slurm_exports_may_overlap_and_have_older_columns() {
+    let header = "JobIDRaw|JobName|Submit|Start|End|ElapsedRaw|AllocCPUS|AllocGRES|ReqMem\n";
+    let row = |job: u32, name: &str, gres: &str, hour: u32| {
+        format!(
+            "{job}|{name}|2024-01-02T0{hour}:00:00|2024-01-02T0{hour}:00:10|2024-01-02T0{hour}:30:10|1800|8|{gres}|?\n"
+        )
+    };
+    let first = [row(1, "\"train", "gpu:4", 1), row(1, "\"train", "gpu:4", 2)].concat();
+    let second = [row(1, "\"train", "gpu:4", 2), row(2, "b", "gpu:v100:2(S:0-1)", 3)].concat();
+    check(
+        &[header, &first, header, &second].concat(),
+        None,
+        "Slurm sacct; 1 rows that are no job
+1 of \"\" at 1704157200 for 1800 s: 1 x 8000m 0 MiB 4 nvidia.com/gpu
+1 of \"\" at 1704160800 for 1800 s: 1 x 8000m 0 MiB 4 nvidia.com/gpu
+2 of \"\" at 1704164400 for 1800 s: 1 x 8000m 0 MiB 2 nvidia.com/gpu",
+    );
+    let job = r#"{"jobs": [{"job_id": 1, "time": {"submission": 1000, "start": 1010, "end": 1110, "elapsed": 100}, "required": {"CPUs": 4}}]}"#;
+    check(
+        &[job, job].concat(),
+        None,
+        "Slurm sacct JSON; 1 rows that are no job
+1 of \"\" at 1000 for 100 s: 1 x 4000m 0 MiB",
+    );
+}
+
+/// Torque writes its default of one processor beside the nodes that a job asks for.
+#[test]
+fn the_largest_number_of_processors_of_pbs_counts() {
+    check(
+        "04/18/2024 03:10:12;E;8.server;user=u ctime=1713406212 start=1713406812 end=1713409812 Resource_List.ncpus=1 Resource_List.nodect=2 Resource_List.nodes=2:sb:ppn=8\n",
+        None,
+        "PBS accounting; nothing left out
+8.server of \"u\" at 1713406212 for 3000 s: 2 x 8000m 0 MiB",
+    );
+}
+
+/// Kubernetes writes the year 1970 as the start of a container that could not start.
+#[test]
+fn a_container_that_could_not_start_has_not_run_since_1970() {
+    let ended = |reason: &str, started: &str| {
+        format!(
+            r#"{{"kind": "Pod", "apiVersion": "v1", "metadata": {{"name": "a", "creationTimestamp": "2024-01-31T09:30:00Z"}},
+            "spec": {{"containers": [{{"resources": {{"requests": {{"cpu": "4"}}}}}}]}},
+            "status": {{"phase": "Failed", "startTime": "2024-01-31T09:32:00Z", "containerStatuses": [{{"state": {{"terminated":
+            {{"reason": "{reason}", "startedAt": "{started}", "finishedAt": "2024-01-31T09:40:00Z"}}}}}}]}}}}"#
+        )
+    };
+    let ran = |seconds: u32| {
+        format!(
+            "Kubernetes objects; nothing left out\na of \"\" at 1706693400 for {seconds} s: 1 x 4000m 0 MiB"
+        )
+    };
+    check(&ended("StartError", "1970-01-01T00:00:00Z"), None, &ran(480));
+    check(&ended("Error", "2024-01-31T09:33:00Z"), None, &ran(420));
+    // Other objects may come first.
+    let service = r#"{"kind": "Service", "apiVersion": "v1", "metadata": {}, "spec": {}}"#;
+    let listed = format!("{service}{}", ended("Error", "2024-01-31T09:33:00Z"));
+    check(&listed, None, &ran(420).replace("nothing left out", "1 rows that are no job"));
+    let alone = load(service, None, false).unwrap_err();
+    assert!(alone.contains("the objects are neither pods nor Jobs"), "{alone}");
+}
+
+#[test]
+fn tasks_of_ray_may_fail_before_they_start() {
+    let task = |times: &str| {
+        format!(
+            r#"{{"task_id": "t", "job_id": "j", "type": "NORMAL_TASK", "state": "FAILED", "required_resources": {{"CPU": 1}}, {times}}}"#
+        )
+    };
+    let failed = r#""creation_time_ms": 1706693400000.0, "start_time_ms": null, "end_time_ms": 1706693460000.0"#;
+    let ran = r#""creation_time_ms": 1706693400000.0, "start_time_ms": 1706693460000.0, "end_time_ms": 1706697060000.0"#;
+    check(
+        &format!("[{}, {}]", task(failed), task(ran)),
+        None,
+        "Ray tasks; 1 never ran
+t of \"j\" at 1706693400 for 3600 s: 1 x 1000m 0 MiB",
+    );
+}
+
+/// A Prometheus that keeps its own labels, a pod with slices of GPUs, and one that could not start.
+#[test]
+fn metrics_of_pods_may_have_exported_labels_and_other_accelerators() {
+    let series = |metric: &str, value: u64, more: &str| {
+        format!(
+            r#"{{"metric": {{"__name__": "{metric}", "namespace": "monitoring", "pod": "ksm", "exported_namespace": "ml",
+            "exported_pod": "a", {more} "uid": "u"}}, "value": [1706700000, "{value}"]}}"#
+        )
+    };
+    let request = |container: &str, resource: &str, value| {
+        let more = format!(r#""exported_container": "{container}", "resource": "{resource}","#);
+        series("kube_pod_container_resource_requests", value, &more)
+    };
+    let all = [
+        series("kube_pod_created", 1_706_693_400, ""),
+        series("kube_pod_container_state_started", 0, ""),
+        series("kube_pod_start_time", 1_706_693_460, ""),
+        series("kube_pod_completion_time", 1_706_697_060, ""),
+        request("one", "cpu", 2),
+        request("two", "cpu", 2),
+        request("two", "nvidia_com_mig_1g_5gb", 2),
+    ];
+    check(
+        &format!(
+            r#"{{"status": "success", "data": {{"resultType": "vector", "result": [{}]}}}}"#,
+            all.join(",")
+        ),
+        None,
+        "Prometheus query_range; nothing left out
+a of \"ml\" at 1706693400 for 3600 s: 1 x 4000m 0 MiB 2 nvidia.com/mig-1g-5gb",
+    );
+}
+
+#[test]
+fn what_is_left_out_of_a_file_is_an_error_that_says_what_to_print() {
+    let argo =
+        r#"{"kind": "Workflow", "metadata": {"name": "a"}, "status": {"compressedNodes": "H4s"}}"#;
+    let error = load(argo, None, false).unwrap_err();
+    assert!(error.contains("status.compressedNodes: the workflow is too large"), "{error}");
+    let cost = r#"{"data": [{"ml": {"properties": {"namespace": "ml"}, "minutes": 5, "start": "2024-01-31T09:00:00Z", "end": "2024-01-31T10:00:00Z"}}]}"#;
+    let error = load(cost, None, false).unwrap_err();
+    assert!(error.contains("ask for aggregate=pod"), "{error}");
+}
+
+#[test]
+fn amounts_and_times_have_more_forms() {
+    check(
+        "s,b,e,c\n2024/01/31 09:30:00,1/31/2024 9:31,1/31/2024 9:32:00 AM,500m\n2024/01/31 09:30:00,-1,-1,1\n",
+        Some("submit=s,start=b,end=e,cpu=c"),
+        "columns of --columns; 1 never ran
+2 of \"\" at 1706693400 for 60 s: 1 x 500m 0 MiB",
     );
 }

@@ -275,6 +275,12 @@ impl Index {
         self.version += 1;
     }
 
+    /// Whether a node is lost and not expected back.
+    fn is_given_up(&self, node: &str) -> bool {
+        let facts = self.nodes.by_name(node).and_then(|slot| slot.facts.as_ref());
+        facts.and_then(|facts| facts.lost).is_some_and(|lost| !lost.expected_back)
+    }
+
     /// Records the current state of a pod.
     pub fn apply_pod(&mut self, pod: &Pod) {
         let phase = pod.status.phase.as_deref().unwrap_or("");
@@ -284,8 +290,8 @@ impl Index {
         let (key, class) = (key(pod), PodClass::of(pod, &self.label_keys));
         let bound_to = pod.spec.node_name.as_deref().filter(|name| !name.is_empty());
         let goes = pod.metadata.deletion_timestamp.is_some() && class.role == Role::Workload;
-        if goes && bound_to.is_none() {
-            // It never runs.
+        if goes && bound_to.is_none_or(|node| self.is_given_up(node)) {
+            // It never runs, or its kubelet does not report its end.
             return self.delete_pod(pod);
         }
         let node = bound_to.or(pod.status.nominated_node_name.as_deref());

@@ -11,12 +11,14 @@ use super::prometheus::{LIMITS, STEP_SECONDS, query};
 /// The seconds of one query. With 100,000 pods, six hours have about 20 MB.
 const CHUNK_SECONDS: i64 = 6 * 3_600;
 
-/// What is asked of each six hours.
+/// What is asked of each six hours. A pod that was bound meanwhile, or whose metrics another
+/// kube-state-metrics exported, has several series of one container, of which the largest counts.
+/// A container that could not start began at 0.
 const QUERIES: [(PodMetric, &str); 6] = [
     (PodMetric::Created, "max by (namespace, pod, uid) (max_over_time(kube_pod_created[6h]))"),
     (
         PodMetric::Started,
-        "min by (namespace, pod, uid) (min_over_time(kube_pod_container_state_started[6h]))",
+        "min by (namespace, pod, uid) (min_over_time(kube_pod_container_state_started[6h]) > 0)",
     ),
     (PodMetric::Scheduled, "min by (namespace, pod, uid) (min_over_time(kube_pod_start_time[6h]))"),
     (
@@ -29,7 +31,7 @@ const QUERIES: [(PodMetric, &str); 6] = [
     ),
     (
         PodMetric::Requests,
-        "sum by (namespace, pod, uid, resource) (max_over_time(kube_pod_container_resource_requests[6h]))",
+        "sum by (namespace, pod, uid, resource) (max by (namespace, pod, uid, container, resource) (max_over_time(kube_pod_container_resource_requests[6h])))",
     ),
 ];
 

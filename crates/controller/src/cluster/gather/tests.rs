@@ -142,22 +142,29 @@ fn a_node_that_keeps_pods_off_has_no_room() {
 /// The kubelet of a lost node does not report the end of a pod, for which there is another one.
 #[test]
 fn a_pod_that_ends_on_a_lost_node_occupies_no_node() {
-    let occupied = |ends: bool| {
+    let occupied = |ends: Option<bool>| {
         let mut lost = node("n", &json!({}));
         lost["metadata"]["creationTimestamp"] = json!("2026-11-30T09:00:00Z");
         let condition = &mut lost["status"]["conditions"][0];
         condition["status"] = json!("Unknown");
         condition["lastTransitionTime"] = json!("2026-11-30T10:00:00Z");
-        let mut on_lost = pod("a", "jobs", "n");
-        if ends {
-            on_lost["metadata"]["deletionTimestamp"] = json!("2026-11-30T10:05:00Z");
-        }
-        let mut index = index(&[lost], &[on_lost, pod("b", "jobs", "")]);
+        let runs = pod("a", "jobs", "n");
+        let mut ending = runs.clone();
+        ending["metadata"]["deletionTimestamp"] = json!("2026-11-30T10:05:00Z");
+        let first = if ends == Some(true) { &ending } else { &runs };
+        let mut index = index(&[lost], &[first.clone(), pod("b", "jobs", "")]);
+        index.expect_nodes_back("2026-11-30T10:00:30Z".parse().unwrap());
+        assert_eq!(seen_in(&offers(), &index).cluster.occupied, [1]);
         index.expect_nodes_back("2026-11-30T10:06:00Z".parse().unwrap());
+        if ends == Some(false) {
+            index.apply_pod(&serde_json::from_value(ending).unwrap());
+        }
         let seen = seen_in(&offers(), &index);
         (seen.cluster.occupied[0], seen.cluster.pending[0].count)
     };
-    assert_eq!([false, true].map(occupied), [(1, 1), (0, 1)]);
+    // The pod is deleted before its node is given up, or afterwards.
+    let all = [None, Some(true), Some(false)];
+    assert_eq!(all.map(occupied), [(1, 1), (0, 1), (0, 1)]);
 }
 
 #[test]
