@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
@@ -126,7 +127,7 @@ async fn karpenter_launches_and_keeps_nodes_for_buffers() {
     let prophet = Prophet::install(&plane, &[], &[]).await.unwrap();
     plane.apply_yaml(&policy("batch", BUFFERS)).await.unwrap();
     let mut seen_nodes = BTreeSet::new();
-    let mut wait_for = async |what: &str, is: &dyn Fn(&[Value], &BTreeMap<String, Row>) -> bool| {
+    let mut wait_for = async |what: &str, is: &dyn Fn(&[Value], &Nodes) -> bool| {
         let mut last = (Vec::new(), BTreeMap::new());
         let waited = wait::until_true(what, DEADLINE, async || {
             last = (buffers(&plane).await?, seen(&plane).await?);
@@ -139,7 +140,7 @@ async fn karpenter_launches_and_keeps_nodes_for_buffers() {
         }
         (last.1, seen_nodes.len())
     };
-    let is_held = |buffers: &[Value], nodes: &BTreeMap<String, Row>| {
+    let is_held = |buffers: &[Value], nodes: &Nodes| {
         let has = |buffer: &Value| buffer["spec"]["replicas"] == 2 && is_provisioned(buffer);
         buffers.len() == 1 && buffers.iter().all(has) && nodes.len() == 2
     };
@@ -155,7 +156,7 @@ async fn karpenter_launches_and_keeps_nodes_for_buffers() {
         {name: work, image: busybox, resources: {requests: {cpu: '3'}}}]}}}}";
     plane.apply_yaml(job).await.unwrap();
     let runs = |(.., pods): &Row| pods.contains("first");
-    let has_started = |buffers: &[Value], nodes: &BTreeMap<String, Row>| {
+    let has_started = |buffers: &[Value], nodes: &Nodes| {
         buffers.iter().all(|buffer| buffer["spec"]["replicas"] == 0)
             && nodes.values().filter(|row| runs(row)).count() == 2
             && nodes.len() == 2
@@ -392,8 +393,27 @@ const CONSOLIDATION: Duration = Duration::from_secs(20);
 /// `placeholder` for a placeholder.
 type Row = (String, String, String, BTreeSet<String>);
 
-/// The nodes by name.
-async fn seen(plane: &ControlPlane) -> anyhow::Result<BTreeMap<String, Row>> {
+/// Waits until the policy, which observes, would hold a placeholder in each pool.
+async fn would_hold_in_each_pool(plane: &ControlPlane) -> anyhow::Result<()> {
+    let mut would = Value::Null;
+    let observed =
+        wait::until_true("a placeholder that each pool would have", DEADLINE, async || {
+            would = status(plane, "batch").await?["buckets"].clone();
+            let buckets = would.as_array().cloned().unwrap_or_default();
+            let groups = buckets.iter().filter_map(|bucket| bucket["groups"].as_array()).flatten();
+            let held = groups.filter(|group| group["target"] == 1);
+            let pools: BTreeSet<&str> =
+                held.filter_map(|group| group["name"].as_str()?.split('/').next()).collect();
+            let is_held = |published: &Published| pools.contains(published.name);
+            Ok(PUBLISHED.iter().all(|one| one.expected.is_none() || is_held(one)))
+        });
+    observed.await.with_context(|| format!("{would:#}"))
+}
+
+/// Nodes by name.
+type Nodes = BTreeMap<String, Row>;
+
+async fn seen(plane: &ControlPlane) -> anyhow::Result<Nodes> {
     let (nodes, pods): (Api<Node>, Api<Pod>) = (Api::all(plane.client()), Api::all(plane.client()));
     let pods = pods.list(&ListParams::default().fields("status.phase=Running")).await?.items;
     let nodes = nodes.list(&ListParams::default()).await?.items;
@@ -416,13 +436,13 @@ async fn seen(plane: &ControlPlane) -> anyhow::Result<BTreeMap<String, Row>> {
 
 impl Published {
     /// The node of a job of this pool.
-    fn node<'a>(&self, number: u64, seen: &'a BTreeMap<String, Row>) -> Option<&'a String> {
+    fn node<'a>(&self, number: u64, seen: &'a Nodes) -> Option<&'a String> {
         let job = format!("{}-{number}", self.name);
         seen.iter().find(|(_, (.., pods))| pods.contains(&job)).map(|(name, _)| name)
     }
 
     /// The nodes of this pool that only a placeholder of the expected type is on.
-    fn held(&self, seen: &BTreeMap<String, Row>) -> BTreeSet<String> {
+    fn held(&self, seen: &Nodes) -> BTreeSet<String> {
         let only: BTreeSet<String> = ["placeholder".to_owned()].into();
         let held = seen.iter().filter(|(_, (pool, of, capacity, pods))| {
             pool == self.name
@@ -464,24 +484,22 @@ async fn pools_as_they_are_published_have_placeholders_of_the_sizes_that_pods_ne
     let placeholders: Api<Pod> = Api::namespaced(plane.client(), NAMESPACE);
     let pending = ListParams::default().fields("status.phase=Pending");
     let mut last = BTreeMap::new();
-    let mut wait_for =
-        async |what: &str, is: &dyn Fn(&Published, &BTreeMap<String, Row>) -> bool| {
-            let waited = wait::until_true(what, DEADLINE, async || {
-                last = seen(&plane).await?;
-                let waiting = placeholders.list(&pending).await?.items;
-                Ok(waiting.is_empty() && PUBLISHED.iter().all(|published| is(published, &last)))
-            });
-            if let Err(error) = waited.await {
-                let logs =
-                    [prophet.log(), karpenter.process().log()].map(Result::unwrap_or_default);
-                panic!("{error:#}; {last:#?}\n{}", logs.join("\n"));
-            }
-            last.clone()
-        };
+    let mut wait_for = async |what: &str, is: &dyn Fn(&Published, &Nodes) -> bool| {
+        let waited = wait::until_true(what, DEADLINE, async || {
+            last = seen(&plane).await?;
+            let waiting = placeholders.list(&pending).await?.items;
+            Ok(waiting.is_empty() && PUBLISHED.iter().all(|published| is(published, &last)))
+        });
+        if let Err(error) = waited.await {
+            let logs = [prophet.log(), karpenter.process().log()].map(Result::unwrap_or_default);
+            panic!("{error:#}; {last:#?}\n{}", logs.join("\n"));
+        }
+        last.clone()
+    };
     let jobs =
         |number| -> String { PUBLISHED.iter().map(|published| published.job(number)).collect() };
     plane.apply_yaml(&jobs(1)).await.unwrap();
-    let has_node = |published: &Published, seen: &BTreeMap<String, Row>| {
+    let has_node = |published: &Published, seen: &Nodes| {
         published.requests.is_empty() || published.node(1, seen).is_some()
     };
     wait_for("the first jobs", &has_node).await;
@@ -491,23 +509,11 @@ async fn pools_as_they_are_published_have_placeholders_of_the_sizes_that_pods_ne
          buckets: {spotFor: {selector: {matchLabels: {capacity: spot}}}}",
     );
     plane.apply_yaml(&policy("batch", &spec.replace("mode: Act", "mode: Observe"))).await.unwrap();
-    let mut would = Value::Null;
-    let observed =
-        wait::until_true("a placeholder that each pool would have", DEADLINE, async || {
-            would = status(&plane, "batch").await?["buckets"].clone();
-            let buckets = would.as_array().cloned().unwrap_or_default();
-            let groups = buckets.iter().filter_map(|bucket| bucket["groups"].as_array()).flatten();
-            let held = groups.filter(|group| group["target"] == 1);
-            let pools: BTreeSet<&str> =
-                held.filter_map(|group| group["name"].as_str()?.split('/').next()).collect();
-            let is_held = |published: &Published| pools.contains(published.name);
-            Ok(PUBLISHED.iter().all(|one| one.expected.is_none() || is_held(one)))
-        });
-    observed.await.unwrap_or_else(|error| panic!("{error:#}; {would:#}"));
+    would_hold_in_each_pool(&plane).await.unwrap();
     assert_eq!(placeholders.list(&pending).await.unwrap().items.len(), 0);
     plane.apply_yaml(&policy("batch", &spec)).await.unwrap();
     // Every placeholder runs, because a job that starts earlier takes a node that is still empty.
-    let is_held = |published: &Published, seen: &BTreeMap<String, Row>| {
+    let is_held = |published: &Published, seen: &Nodes| {
         let has_settled = seen.values().all(|(.., pods)| !pods.is_empty());
         let is_used = || seen.values().any(|row| row.0 == published.name);
         has_settled
@@ -521,7 +527,7 @@ async fn pools_as_they_are_published_have_placeholders_of_the_sizes_that_pods_ne
     assert_eq!(before, unmoved);
 
     plane.apply_yaml(&jobs(2)).await.unwrap();
-    let has_started = |published: &Published, seen: &BTreeMap<String, Row>| {
+    let has_started = |published: &Published, seen: &Nodes| {
         published.expected.is_none()
             || published.node(2, seen).is_some() && is_held(published, seen)
     };
@@ -542,8 +548,7 @@ async fn pools_as_they_are_published_have_placeholders_of_the_sizes_that_pods_ne
     let prices: Vec<&Value> = prices.map(|bucket| &bucket["pricePerHour"]).collect();
     assert_eq!(prices, ["0.25"], "{buckets:#}");
     // The second job of the full pool waits, and no placeholder was put beside it.
-    let of_full =
-        |seen: &BTreeMap<String, Row>| seen.values().filter(|row| row.0 == "full").count();
+    let of_full = |seen: &Nodes| seen.values().filter(|row| row.0 == "full").count();
     assert_eq!((of_full(&before), of_full(&after)), (1, 1));
     // One node for each new placeholder.
     let held = PUBLISHED.iter().filter(|published| published.expected.is_some()).count();

@@ -31,9 +31,12 @@ pub(super) struct Mapped {
     width: Option<usize>,
     /// The number of units of a second in which the file has its times, once it is known.
     per_second: Option<f64>,
-    /// The job, submission and start of each run, if a file may list one twice.
-    runs: Option<HashSet<(Box<str>, i64, Option<i64>)>>,
+    /// The runs so far, if a file may list one twice.
+    runs: Option<HashSet<Run>>,
 }
+
+/// The job, the submission and the start of a run.
+type Run = (Box<str>, i64, Option<i64>);
 
 impl Mapped {
     /// A reader of a file with this first line, and whether that is a header.

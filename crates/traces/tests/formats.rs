@@ -441,7 +441,10 @@ t3 of \"01000000\" at 1706693400 for 30 s: 1 x 0m 0 MiB 1 nvidia.com/gpu",
     let lines = r#"{"task_id":"t1","state":"FINISHED","required_resources":{"CPU":1.0},"creation_time_ms":null}
 {"task_id":"t2","state":"FINISHED","required_resources":{"CPU":1.0},"creation_time_ms":null}"#;
     let error = load(lines, None, false).unwrap_err();
-    assert!(error.contains("creation_time_ms: is missing: print the tasks with --detail"), "{error}");
+    assert!(
+        error.contains("creation_time_ms: is missing: print the tasks with --detail"),
+        "{error}"
+    );
 }
 
 #[test]

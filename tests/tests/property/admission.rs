@@ -47,7 +47,7 @@ fn differences(announced: &PodClass, pod: &PodClass) -> Vec<String> {
     compare("priority", text(&announced.priority), text(&pod.priority));
     compare("scheduler", text(&announced.scheduler), text(&pod.scheduler));
     compare("preemption", text(&announced.may_preempt), text(&pod.may_preempt));
-    compare("ties", text(&announced.tied_to_pods), text(&pod.tied_to_pods));
+    compare("ties", text(&announced.ties), text(&pod.ties));
     compare("claims", text(&announced.has_claims), text(&pod.has_claims));
     all.extend(announced.constraints.differences(&pod.constraints));
     let lost = pod.constraints.differences(&announced.constraints);

@@ -61,6 +61,18 @@ pub enum Role {
     Placeholder,
 }
 
+/// What ties pods to others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Ties {
+    /// Nothing.
+    #[default]
+    None,
+    /// Required anti-affinity or topology spread between domains of several nodes.
+    Apart,
+    /// Required pod affinity: the pods run only beside others.
+    Beside,
+}
+
 /// Pods that are interchangeable for every policy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodClass {
@@ -89,11 +101,8 @@ pub struct PodClass {
     pub devices: BTreeMap<Device, u64>,
     /// The constraints on the nodes of the pods.
     pub constraints: Constraints,
-    /// Whether other pods decide which nodes the pods may use: required pod affinity, or required
-    /// anti-affinity or topology spread between domains of several nodes.
-    pub tied_to_pods: bool,
-    /// Whether the pods run only beside others: required pod affinity.
-    pub follows_pods: bool,
+    /// Whether other pods decide which nodes the pods may use.
+    pub ties: Ties,
     /// Whether the pods mount PersistentVolumeClaims.
     pub has_claims: bool,
     /// What the pods wait for.
@@ -114,7 +123,7 @@ impl PodClass {
         let role = role(pod);
         Self {
             role,
-            waits: if role == Role::Workload { waits(pod) } else { Waits::ForNode },
+            waits: if role == Role::Workload { waits(pod) } else { Waits::Node },
             daemon: if role == Role::Daemon { daemon(pod) } else { None },
             namespace: metadata.namespace.clone().unwrap_or_default(),
             labels: kept(metadata.labels.as_ref(), label_keys),
@@ -127,8 +136,7 @@ impl PodClass {
             devices: needed(spec, devices),
             accelerator_kind,
             constraints: Constraints::of(spec),
-            tied_to_pods: tied_to_pods(spec),
-            follows_pods: !spec.affinity.pod_affinity.required.is_empty(),
+            ties: Ties::of(spec),
             has_claims: has_claims(spec),
         }
     }
@@ -158,10 +166,10 @@ impl PodClass {
         if !self.may_preempt || topology || !preempts(self.scheduler.as_deref()) {
             return Some(HeldBack::CannotPreempt);
         }
-        if self.tied_to_pods || self.has_claims && !volumes_in_any_zone {
+        if self.ties != Ties::None || self.has_claims && !volumes_in_any_zone {
             return Some(HeldBack::OwnConstraints);
         }
-        (self.waits == Waits::ForOther).then_some(HeldBack::OtherObstacle)
+        (self.waits == Waits::Other).then_some(HeldBack::OtherObstacle)
     }
 
     /// Whether a new node would let a pod of the class start that waits, by its scheduler's
@@ -170,12 +178,12 @@ impl PodClass {
     /// pod with required pod affinity must have another pod.
     pub fn waits_for_node(&self, preempts: impl FnOnce(Option<&str>) -> bool) -> bool {
         let helps = match self.waits {
-            Waits::ForNode => true,
-            Waits::ForSomeNode => !self.has_claims,
-            Waits::ForOther => false,
+            Waits::Node => true,
+            Waits::SomeNode => !self.has_claims,
+            Waits::Other => false,
         };
         let topology = self.gates.iter().any(|gate| gate == TOPOLOGY_GATE);
-        helps && !self.follows_pods && !topology && preempts(self.scheduler.as_deref())
+        helps && self.ties != Ties::Beside && !topology && preempts(self.scheduler.as_deref())
     }
 
     /// Returns the class of the pods that a template describes. It has all labels, so that a policy
@@ -192,27 +200,35 @@ impl PodClass {
             may_preempt: may_preempt(spec.preemption_policy.as_deref()),
             gates: Vec::new(),
             pod_group: None,
-            waits: Waits::ForNode,
+            waits: Waits::Node,
             daemon: None,
             requests: resources,
             devices: needed(spec, devices),
             accelerator_kind,
             constraints: Constraints::of(spec),
-            tied_to_pods: tied_to_pods(spec),
-            follows_pods: !spec.affinity.pod_affinity.required.is_empty(),
+            ties: Ties::of(spec),
             has_claims: has_claims(spec),
         }
     }
 }
 
-/// Anti-affinity and topology spread between single nodes do not count: a new node has no pods, so
-/// it meets both.
-fn tied_to_pods(spec: &PodSpec) -> bool {
-    let apart = spec.affinity.pod_anti_affinity.required.iter().map(|term| &term.topology_key);
-    let spread = spec.topology_spread_constraints.iter();
-    let spread = spread.filter(|constraint| constraint.when_unsatisfiable != "ScheduleAnyway");
-    let mut domains = apart.chain(spread.map(|constraint| &constraint.topology_key));
-    !spec.affinity.pod_affinity.required.is_empty() || domains.any(|key| key != HOST_NAME)
+impl Ties {
+    /// Anti-affinity and topology spread between single nodes do not count: a new node has no pods,
+    /// so it meets both.
+    fn of(spec: &PodSpec) -> Self {
+        let apart = spec.affinity.pod_anti_affinity.required.iter();
+        let apart = apart.map(|term| &term.topology_key);
+        let spread = spec.topology_spread_constraints.iter();
+        let spread = spread.filter(|constraint| constraint.when_unsatisfiable != "ScheduleAnyway");
+        let mut domains = apart.chain(spread.map(|constraint| &constraint.topology_key));
+        if !spec.affinity.pod_affinity.required.is_empty() {
+            Self::Beside
+        } else if domains.any(|key| key != HOST_NAME) {
+            Self::Apart
+        } else {
+            Self::None
+        }
+    }
 }
 
 fn has_claims(spec: &PodSpec) -> bool {

@@ -775,7 +775,8 @@ impl Index {
     pub fn announcements(&self) -> impl Iterator<Item = (&Key, &Announcement)> {
         let reads_queued = !self.queued.is_empty() && !self.is_stale(WORKLOADS);
         let counts = move |(of, _): &(&(&'static str, Key), &Announcement)| {
-            !self.is_stale(of.0) && !(reads_queued && self.queued.contains(*of))
+            let is_queued = reads_queued && self.queued.contains(*of);
+            !is_queued && !self.is_stale(of.0)
         };
         let current = self.announcements.iter().filter(counts);
         current.map(|((_, key), announcement)| (key, announcement))

@@ -69,7 +69,7 @@ pub use admission::Admission;
 pub(crate) use announced::ANNOUNCED_SECONDS;
 pub use announced::{AnnouncedPods, Announcement, Held, PODS_MAX};
 pub use base::quantity::{millis, units};
-pub use class::{ClassId, Classes, PodClass, Priority, Role};
+pub use class::{ClassId, Classes, PodClass, Priority, Role, Ties};
 pub use constraints::{Choice, Constraints};
 pub use devices::Device;
 pub(crate) use devices::amounts;

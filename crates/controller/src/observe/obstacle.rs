@@ -7,11 +7,11 @@ use super::objects::Pod;
 pub enum Waits {
     /// For a node, or its scheduler has not tried to place it yet.
     #[default]
-    ForNode,
+    Node,
     /// For a node, but some of the nodes are ruled out by what a new one may have, too.
-    ForSomeNode,
+    SomeNode,
     /// For something that a new node does not bring, such as a PersistentVolumeClaim.
-    ForOther,
+    Other,
 }
 
 /// The scheduler whose reasons are read.
@@ -45,11 +45,11 @@ const NODE_HELPS: [&str; 13] = [
 pub(super) fn waits(pod: &Pod) -> Waits {
     let named = |name: &Option<String>| name.as_deref().is_some_and(|name| !name.is_empty());
     if named(&pod.spec.node_name) || named(&pod.status.nominated_node_name) {
-        return Waits::ForNode;
+        return Waits::Node;
     }
     // The reasons of other schedulers have other words.
     if pod.spec.scheduler_name.as_deref().is_some_and(|name| name != DEFAULT_SCHEDULER) {
-        return Waits::ForNode;
+        return Waits::Node;
     }
     let mut conditions = pod.status.conditions.iter();
     let tried = conditions.find(|condition| {
@@ -60,20 +60,20 @@ pub(super) fn waits(pod: &Pod) -> Waits {
     // What follows is about the pods that it could preempt.
     let reasons = |message: &str| message.split(" preemption:").next().map(str::to_owned);
     match tried.and_then(|condition| reasons(&condition.message)) {
-        Some(reasons) if reasons.is_empty() => Waits::ForNode,
+        Some(reasons) if reasons.is_empty() => Waits::Node,
         Some(reasons) => {
             // The reasons follow the number of nodes that they rule out.
             let list = reasons.split_once("are available: ").map_or(&*reasons, |(_, list)| list);
             let helps = |reason: &str| NODE_HELPS.iter().any(|part| reason.contains(part));
             if !helps(&reasons) {
-                Waits::ForOther
+                Waits::Other
             } else if list.split(", ").all(helps) {
-                Waits::ForNode
+                Waits::Node
             } else {
-                Waits::ForSomeNode
+                Waits::SomeNode
             }
         }
-        None => Waits::ForNode,
+        None => Waits::Node,
     }
 }
 
@@ -124,52 +124,45 @@ mod tests {
 
     #[test]
     fn a_pod_waits_for_a_node_if_a_new_one_may_lack_what_rules_out_the_others() {
-        use Waits::{ForNode, ForOther, ForSomeNode};
+        use Waits::{Node, Other, SomeNode};
         let check_tried = |message: &str, expected| check("Unschedulable", message, expected);
-        check_tried("", ForNode);
-        check_tried("no nodes available to schedule pods", ForNode);
-        check_tried("waiting for minCount pods from a gang to be scheduled", ForNode);
+        check_tried("", Node);
+        check_tried("no nodes available to schedule pods", Node);
+        check_tried("waiting for minCount pods from a gang to be scheduled", Node);
         check_tried(
             "0/4 nodes are available: 4 Insufficient cpu. preemption: 0/4 nodes are available: 4 No preemption victims found for incoming pod.",
-            ForNode,
+            Node,
         );
         check_tried(
             "0/2 nodes are available: 1 Too many pods, 1 node(s) had untolerated taint {gpu: }.",
-            ForNode,
+            Node,
         );
         check_tried(
             "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.",
-            ForNode,
+            Node,
         );
         check_tried(
             "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules.",
-            ForNode,
+            Node,
         );
         check_tried(
             "0/2 nodes are available: 1 Insufficient memory, 1 node(s) had volume node affinity conflict.",
-            ForSomeNode,
+            SomeNode,
         );
         check_tried(
             "0/4 nodes are available: persistentvolumeclaim \"gone\" not found. not found",
-            ForOther,
+            Other,
         );
         check_tried(
             "0/4 nodes are available: pod has unbound immediate PersistentVolumeClaims. preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling.",
-            ForOther,
+            Other,
         );
-        check_tried(
-            "0/2 nodes are available: 2 node(s) had volume node affinity conflict.",
-            ForOther,
-        );
-        check_tried("0/2 nodes are available: 2 node(s) exceed max volume count.", ForOther);
+        check_tried("0/2 nodes are available: 2 node(s) had volume node affinity conflict.", Other);
+        check_tried("0/2 nodes are available: 2 node(s) exceed max volume count.", Other);
         check_tried(
             "0/2 nodes are available: 2 cannot allocate all claims. preemption: Insufficient cpu",
-            ForOther,
+            Other,
         );
-        check(
-            "SchedulingGated",
-            "Scheduling is blocked due to non-empty scheduling gates",
-            ForNode,
-        );
+        check("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates", Node);
     }
 }
