@@ -504,10 +504,13 @@ fn exported(start: u64) -> String {
         let name = "container_memory_working_set_bytes";
         vec![format!(r#"{name}{{{},container="main"}} {}"#, labels(job), 1_052 * MIB)]
     });
-    series("kube_pod_container_resource_requests", "gauge", &|job, _, _| {
+    // The pods waited for a node at first. Their requests are two series with other labels.
+    series("kube_pod_container_resource_requests", "gauge", &|job, at, _| {
+        let node = if at < 10 { "" } else { "n1" };
         let request = |resource: &str, value: u64| {
             let name = "kube_pod_container_resource_requests";
-            format!(r#"{name}{{{},container="main",resource="{resource}"}} {value}"#, labels(job))
+            let more = format!(r#"container="main",resource="{resource}",node="{node}""#);
+            format!("{name}{{{},{more}}} {value}", labels(job))
         };
         vec![request("cpu", 3), request("memory", 10 * GIB)]
     });
