@@ -114,7 +114,7 @@ impl Documents {
             }
         }
         documents.metrics.lacks().map_err(DocumentFault::Unknown)?;
-        if documents.kind == Some(DocumentKind::OpenCost) && documents.allocations.len() == 0 {
+        if documents.kind == Some(DocumentKind::OpenCost) && !documents.allocations.are_of_pods() {
             return Err(DocumentFault::Unknown(NOT_BY_POD.into()));
         }
         let mut rows = std::mem::take(&mut documents.objects).into_rows();

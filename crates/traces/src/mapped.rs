@@ -97,8 +97,16 @@ impl Mapped {
 
     /// The first value of a part in a row, with its column.
     fn value<'a>(&'a self, part: Part, row: &'a Fields<'_>) -> Option<(&'a Column, &'a str)> {
-        let values = self.mapping.columns(part).iter();
-        let mut values = values.filter_map(|column| {
+        self.values(part, row).next()
+    }
+
+    /// The values of a part in a row, each with its column.
+    fn values<'a>(
+        &'a self,
+        part: Part,
+        row: &'a Fields<'_>,
+    ) -> impl Iterator<Item = (&'a Column, &'a str)> {
+        self.mapping.columns(part).iter().filter_map(move |column| {
             let text = self.field(&column.name, row)?;
             // A list has the resources that the row has.
             let has = match column.unit {
@@ -107,8 +115,7 @@ impl Mapped {
                 Unit::Of(_) | Unit::Found => true,
             };
             has.then_some((column, text))
-        });
-        values.next()
+        })
     }
 
     /// The text of a column in a row.
@@ -180,8 +187,7 @@ impl Mapped {
     /// processors beside another one that the job asks for.
     fn most(&self, part: Part, row: &Fields<'_>) -> Result<Option<(f64, Per)>, TraceFault> {
         let mut most: Option<(f64, Per)> = None;
-        for column in self.mapping.columns(part) {
-            let Some(text) = self.field(&column.name, row) else { continue };
+        for (column, text) in self.values(part, row) {
             let next = Self::read(part, column, text)?;
             let is_more = next.is_some_and(|(amount, _)| most.is_none_or(|(of, _)| amount > of));
             most = if is_more { next } else { most };

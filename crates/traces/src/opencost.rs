@@ -56,6 +56,11 @@ impl Allocations {
         usize::try_from(self.containers).unwrap_or(usize::MAX)
     }
 
+    /// Whether some of the allocations are those of pods.
+    pub(super) fn are_of_pods(&self) -> bool {
+        self.until > 0
+    }
+
     /// Notes the allocation of a pod in a window.
     pub(super) fn note(&mut self, value: &Value, notes: &mut Notes) -> Result<(), TraceFault> {
         let property = |field: &str| value["properties"][field].as_str().unwrap_or_default();
