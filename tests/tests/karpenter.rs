@@ -214,6 +214,12 @@ const NONE: Published = Published {
     expected: None,
 };
 
+/// A pool with spot instances, and instances on demand where there are none.
+const SPOT_FIRST: &str = "[
+    {key: karpenter.k8s.aws/instance-family, operator: In, values: [m5, c5]},
+    {key: karpenter.sh/capacity-type, operator: In, values: [spot, on-demand]},
+    {key: node.kubernetes.io/instance-type, operator: NotIn, values: [g5.xlarge, m6g.xlarge]}]";
+
 /// kwok knows no labels of AWS's types, so the pools exclude the types that AWS would not launch.
 const PUBLISHED: [Published; 11] = [
     Published {
@@ -232,10 +238,7 @@ const PUBLISHED: [Published; 11] = [
     Published {
         name: "spot",
         taint: "spot",
-        requirements: "[
-            {key: karpenter.k8s.aws/instance-family, operator: In, values: [m5, c5]},
-            {key: karpenter.sh/capacity-type, operator: In, values: [spot, on-demand]},
-            {key: node.kubernetes.io/instance-type, operator: NotIn, values: [g5.xlarge, m6g.xlarge]}]",
+        requirements: SPOT_FIRST,
         requests: "{cpu: '14', memory: 20Gi}",
         expected: Some(("c5.4xlarge", "on-demand")),
         ..NONE
@@ -244,10 +247,7 @@ const PUBLISHED: [Published; 11] = [
     Published {
         name: "fallback",
         taint: "fallback",
-        requirements: "[
-            {key: karpenter.k8s.aws/instance-family, operator: In, values: [m5, c5]},
-            {key: karpenter.sh/capacity-type, operator: In, values: [spot, on-demand]},
-            {key: node.kubernetes.io/instance-type, operator: NotIn, values: [g5.xlarge, m6g.xlarge]}]",
+        requirements: SPOT_FIRST,
         requests: "{cpu: '6', memory: 20Gi}",
         expected: Some(("m5.2xlarge", "spot")),
         ..NONE

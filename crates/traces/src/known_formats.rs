@@ -18,7 +18,7 @@ pub(super) struct KnownFormat {
     /// The command or the source that gives the file. It is for readers of the data file.
     #[serde(rename = "source")]
     _source: String,
-    /// Names that the header has.
+    /// Names that the header has, or, where `|` separates names, one of them.
     #[serde(default)]
     header: Vec<String>,
     /// The start of the first line, in which `?` stands for any character.
@@ -67,8 +67,8 @@ impl KnownFormat {
                 .split(['|', '\t', ';', ',', ' '])
                 .map(|name| name.trim().trim_matches('"'))
                 .collect();
-            let has = |name: &String| names.iter().any(|found| found.eq_ignore_ascii_case(name));
-            return header.iter().all(has);
+            let has = |name: &str| names.iter().any(|found| found.eq_ignore_ascii_case(name));
+            return header.iter().all(|any| any.split('|').any(has));
         }
         let fields = split_at(first, delimiter.unwrap_or(',')).unwrap_or_default();
         let field = |at: &usize| fields.get(at - 1).map(|field| field.trim());

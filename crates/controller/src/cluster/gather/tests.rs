@@ -461,7 +461,7 @@ fn job(name: &str, kind: &str, spec: &Value) -> Option<Announcement> {
     Announcement::of_job(&serde_json::from_value(job).unwrap())
 }
 
-/// Kueue can be told to manage Jobs without the label of a queue.
+/// With `manageJobsWithoutQueueName`, Kueue manages Jobs without the label of a queue.
 #[test]
 fn a_job_of_which_kueue_has_a_workload_is_announced_once() {
     let mut index = Index::default();
